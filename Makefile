@@ -1,0 +1,37 @@
+# Every target sets up what it needs: a virtual environment in .venv with gapmix installed in it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test test-full lint clean
+
+help:
+	@echo "make demo       punch holes into a table, fill them, show how well it went"
+	@echo "make test       the tests, in a few minutes"
+	@echo "make test-full  the tests at their full sizes"
+	@echo "make lint       format, style and types"
+
+$(STAMP): pyproject.toml
+	@echo "Setting up $(VENV) (once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/python examples/demo.py
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -m "not full"
+
+test-full: $(STAMP)
+	GAPMIX_FULL=1 $(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,106 @@
+"""What a mixture says about rows with gaps: densities, filled values, their spread, draws."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gapmix.em import Engine, responsibilities
+from gapmix.parameters import Parameters, dense_covariances
+from gapmix.rows import Block, Rows, expand, prepare_rows, restore_order
+from gapmix.solvers import Solver
+
+
+class Scores(NamedTuple):
+    """Density of each row and its share of each component, in the rows' original order."""
+
+    log_prob: np.ndarray  # (n,) log p(x_o)
+    resp: np.ndarray  # (n, K) p(component | x_o)
+
+
+class Filled(NamedTuple):
+    """Rows with gaps filled by their conditional mean, in the original order, internal units."""
+
+    mean: np.ndarray  # (n, d)
+    std: np.ndarray  # (n, d) conditional standard deviation; 0 where observed
+    resp: np.ndarray  # (n, K)
+
+
+def score(solver: Solver, prepared: Any, weights: np.ndarray, rows: Rows, engine: Engine) -> Scores:
+    """Return log p(x_o) and responsibilities of every row."""
+
+    def score_block(block: Block) -> tuple[np.ndarray, np.ndarray]:
+        return responsibilities(solver.visit(prepared, block).log_density, weights)
+
+    parts = engine.map(score_block, rows.blocks)
+    log_prob = np.concatenate([part[0] for part in parts])
+    resp = np.concatenate([part[1] for part in parts])
+    return Scores(restore_order(log_prob, rows), restore_order(resp, rows))
+
+
+def fill(
+    solver: Solver, prepared: Any, parameters: Parameters, rows: Rows, engine: Engine
+) -> Filled:
+    """Return E[x | x_o] = sum_j p(j | x_o) E[x | x_o, j] and its standard deviation.
+
+    The variance is the mean of the components' variances plus the variance of their means.
+    """
+
+    def fill_block(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        completed = solver.complete(prepared, block)
+        _, resp = responsibilities(completed.log_density, parameters.weights)
+        each = completed.deviation + parameters.means[:, None, :]  # (K, n_b, d)
+        mean = np.einsum("nk,knd->nd", resp, each)
+        variance = np.zeros_like(mean)
+        for k in range(len(each)):
+            within = expand(completed.variance[k], block)
+            variance += resp[:, k, None] * (within + (each[k] - mean) ** 2)
+        observed = expand(block.observed, block)
+        std = np.where(observed, 0.0, np.sqrt(variance))
+        return np.where(observed, block.x, mean), std, resp
+
+    parts = engine.map(fill_block, rows.blocks)
+    return Filled(
+        *(restore_order(np.concatenate([part[i] for part in parts]), rows) for i in range(3))
+    )
+
+
+def draw(
+    solver: Solver,
+    parameters: Parameters,
+    x: np.ndarray,
+    resp: np.ndarray,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return draws of whole rows given their observed part, (n_draws, n, d), internal units.
+
+    First the component, by its responsibility; then its Gaussian. With y a draw from N(0, S),
+    y + E[x | x_o - y_o] has the conditional mean and covariance exactly and leaves x_o as it is
+    (Matheron's rule), so drawing needs nothing but filling.
+    """
+    n, d = x.shape
+    result = np.empty((n_draws, n, d))
+    cumulative = np.cumsum(resp, axis=1)
+    chosen = (rng.random((n_draws, n, 1)) * cumulative[:, -1:] > cumulative).sum(axis=2)
+    sigma = dense_covariances(parameters)
+    observed = ~np.isnan(x)
+    for k in range(len(parameters.weights)):
+        which, row = np.nonzero(chosen == k)
+        if not row.size:
+            continue
+        noise = rng.standard_normal((row.size, d)) @ np.linalg.cholesky(sigma[k]).T
+        one = Parameters(
+            np.ones(1),
+            parameters.means[k : k + 1],
+            parameters.covariances[min(k, len(parameters.covariances) - 1)][None],
+        )
+        rows = prepare_rows(x[row] - noise, np.ones(row.size), 1)
+        prepared = solver.prepare(one)
+        filled = np.concatenate(
+            [solver.complete(prepared, block).deviation[0] for block in rows.blocks]
+        )
+        values = restore_order(filled, rows) + parameters.means[k] + noise
+        result[which, row] = np.where(observed[row], x[row], values)
+    return result

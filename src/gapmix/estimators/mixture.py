@@ -1,0 +1,518 @@
+"""GaussianMixture: scikit-learn's estimator, on tables with gaps."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gapmix import conditional, em, initialize, plan, scaling
+from gapmix.engines.threads import open_engine
+from gapmix.estimators import options
+from gapmix.estimators.validation import (
+    column_names,
+    list_names,
+    read_table,
+    read_weights,
+    warn_codes,
+)
+from gapmix.parameters import (
+    Parameters,
+    dense_covariances,
+    parameters_to_internal,
+    parameters_to_user,
+)
+from gapmix.rows import Rows, prepare_rows
+from gapmix.solvers import SOLVERS, Solver
+
+logger = logging.getLogger("gapmix")
+
+
+class GaussianMixture(DensityMixin, BaseEstimator):
+    """Gaussian mixture fitted by exact EM to rows with gaps.
+
+    A drop-in for :class:`sklearn.mixture.GaussianMixture` that takes NaN everywhere: every
+    parameter, attribute and method of it is here under the same name. Gaps are assumed to be
+    missing at random: whether a value is missing may depend on what is observed, not on the value
+    itself.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of components.
+    covariance_type : {'full', 'tied', 'diag', 'spherical'}, default='full'
+        Shape of the covariances; all are exact with gaps.
+    tol : float, default=1e-3
+        Stop when an iteration gains less than this per row.
+    reg_covar : float, default=1e-6
+        Ridge, relative to each column's observed variance. This is the one difference from
+        scikit-learn, where it is absolute: here it acts as a prior, so that EM never goes down,
+        and units do not matter. For a component of average size, `reg_covar` times the column's
+        variance is added to its variances; for a smaller one, more.
+    max_iter : int, default=100
+        Largest number of iterations.
+    n_init : int, default=1
+        Number of starts; the best is kept.
+    init_params : {'kmeans', 'k-means++', 'random', 'random_from_data'}, default='kmeans'
+        How means are started, over the observed values.
+    weights_init, means_init, precisions_init : array-like, default=None
+        Starting values, in the shapes scikit-learn uses.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts and of `sample`.
+    warm_start : bool, default=False
+        Start from the last solution.
+    verbose : int, default=0
+        1 logs each start, 2 also every `verbose_interval`-th iteration.
+    verbose_interval : int, default=10
+        Iterations between log lines.
+    weights : {'learned', 'equal'}, default='learned'
+        Whether component weights are estimated, or equal as in the paper's equations.
+    solver : {'auto', 'dual', 'naive', 'naive-row'}, default='auto'
+        How patterns are solved; all give the same numbers. `plan_.explain()` tells what was chosen.
+    init_covariance : {'available', 'filled'}, default='available'
+        Starting covariances of clusters from the pairs of values available, or from rows filled
+        with the cluster's mean.
+    keep_components : float, int or None, default=None
+        Keep only this share (float) or number (int) of the principal components of every
+        covariance, in columns scaled to variance 1. For 'full' and 'tied'.
+    fill : {'mean', 'next'} or float, default='mean'
+        Variance given to the directions not kept: the mean of theirs (then EM never goes down),
+        the largest of theirs, or a number relative to the columns' variances.
+    diagonal_loading : float, default=0.0
+        Added to the diagonal of every covariance, in squared units of the data: the paper's first
+        regulariser. EM may go down with it.
+    shrinkage : float or 'auto', default=0.0
+        Prior weight, in rows, of the pooled within-component covariance for every component;
+        'auto' is 2 (d + 1).
+    validation_fraction : float or None, default=None
+        Share of the rows set aside to stop on; see `patience`.
+    patience : int, default=3
+        Stop when the likelihood of the validation rows has not risen for so many iterations, and
+        keep the best parameters.
+    accelerate : {'auto', None}, default='auto'
+        'auto' lets the library choose how to speed up convergence, which at present means plain
+        EM steps; None asks for plain EM steps.
+    engine : {'threads'}, default='threads'
+        Where blocks of rows are worked on.
+    n_jobs : int or None, default=None
+        Number of threads; None uses all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+        Component weights.
+    means_ : ndarray of shape (n_components, n_features)
+        Component means.
+    covariances_, precisions_, precisions_cholesky_ : ndarray
+        Covariances, their inverses, and the Cholesky factors of these, in scikit-learn's shapes.
+    converged_ : bool
+        Whether a stop rule was met before `max_iter`.
+    stop_reason_ : str
+        Why the fit stopped, in words.
+    n_iter_ : int
+        Iterations of the best start.
+    lower_bound_ : float
+        The objective per row: mean log-likelihood plus log-prior, which is never positive.
+    lower_bounds_ : list of float
+        The objective at every iteration of the best start.
+    history_ : tuple of Iteration
+        One record per iteration: log_likelihood, objective, validation, seconds, events.
+    plan_ : Plan
+        Patterns and solver; `plan_.explain()` returns text.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names, if the table had them.
+
+    Notes
+    -----
+    One iteration costs about 4 n d^2 + sum over patterns of min(n_o, n_m)^3 operations for each
+    component, n_o and n_m being the numbers of observed and missing variables of a pattern.
+
+    References
+    ----------
+    Delalleau, Courville, Bengio: Efficient EM Training of Gaussian Mixtures with Missing Data.
+    Equations 1-4; the normaliser of equation 2 is corrected here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gapmix import GaussianMixture
+    >>> X = np.array([[1.0, 2.0], [2.0, 4.1], [3.0, np.nan], [4.0, 8.1], [np.nan, 9.9]])
+    >>> mixture = GaussianMixture(random_state=0, tol=1e-6).fit(X)
+    >>> mixture.impute(X).round(2)
+    array([[1.  , 2.  ],
+           [2.  , 4.1 ],
+           [3.  , 6.09],
+           [4.  , 8.1 ],
+           [4.88, 9.9 ]])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: str = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str = "kmeans",
+        weights_init: Any = None,
+        means_init: Any = None,
+        precisions_init: Any = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+        weights: str = "learned",
+        solver: str = "auto",
+        init_covariance: str = "available",
+        keep_components: float | int | None = None,
+        fill: str | float = "mean",
+        diagonal_loading: float = 0.0,
+        shrinkage: float | str = 0.0,
+        validation_fraction: float | None = None,
+        patience: int = 3,
+        accelerate: str | None = "auto",
+        engine: str = "threads",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.weights = weights
+        self.solver = solver
+        self.init_covariance = init_covariance
+        self.keep_components = keep_components
+        self.fill = fill
+        self.diagonal_loading = diagonal_loading
+        self.shrinkage = shrinkage
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.accelerate = accelerate
+        self.engine = engine
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # ---------------------------------------------------------------- fitting
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None) -> Any:
+        """Fit the mixture to the rows of X, NaN where missing.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            The table. Rows without any value carry no information and are passed over.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            Row weights; a weight of 2 is the same as the row given twice.
+        X_val : array-like or data frame, default=None
+            Rows to stop on instead of `validation_fraction` of X.
+
+        Returns
+        -------
+        self
+        """
+        options.check(self)
+        x = read_table(self, X, reset=True, min_rows=2)
+        names = column_names(self)
+        weight = read_weights(sample_weight, len(x))
+        x_val = None if X_val is None else read_table(self, X_val, reset=False)
+        random = check_random_state(self.random_state)
+        seeds = np.random.SeedSequence(random.randint(0, 2**31, size=4).tolist())
+
+        useful = (weight > 0) & ~np.isnan(x).all(axis=1)
+        self._refuse_too_few(x, useful)
+        x, weight = x[useful], weight[useful]
+        warn_codes(x, names)
+        spherical = self.covariance_type == "spherical"
+        units = scaling.measure(x, weight, common=spherical)
+        options.check_magnitudes(units, names)
+        if not units.known.all():
+            unknown = [name for name, known in zip(names, units.known, strict=True) if not known]
+            warnings.warn(
+                f"Column {list_names(unknown)} has no observed value. It is kept, with mean 0 and "
+                "variance 1: nothing can be learned about it, and its gaps are filled with 0.",
+                UserWarning,
+                stacklevel=2,
+            )
+        split_seed, *start_seeds = seeds.spawn(2 if self._continues() else 1 + self.n_init)
+        validation_rows = None
+        if x_val is not None:
+            empty = np.isnan(x_val).all(axis=1)
+            validation_rows = self._rows(x_val[~empty], units)
+        elif self.validation_fraction is not None:
+            held = options.choose_rows(len(x), self.validation_fraction, split_seed)
+            validation_rows = self._rows(x[held], units, weight[held])
+            x, weight = x[~held], weight[~held]
+        rows = self._rows(x, units, weight)
+        chosen = plan.make_plan(
+            rows.patterns,
+            self.n_components,
+            solver=self.solver,
+            diagonal=self.covariance_type in ("diag", "spherical"),
+        )
+        settings = options.settings(self, units, float(rows.weight.sum()))
+        with (
+            open_engine(self.n_jobs) as engine,
+            self._reporting() as report,
+            options.explaining_collapse(self, names),
+        ):
+            fits = [
+                em.run(
+                    SOLVERS[chosen.solver],
+                    rows,
+                    self._start(rows, units, np.random.default_rng(seed)),
+                    settings,
+                    engine,
+                    validation=validation_rows,
+                    callback=report(number),
+                )
+                for number, seed in enumerate(start_seeds)
+            ]
+        best = max(fits, key=options.final_value)
+        best = best._replace(
+            history=tuple(
+                options.record_to_user(record, units, rows, validation_rows)
+                for record in best.history
+            )
+        )
+        self._store(best, units, chosen)
+        if not best.converged and self.tol > 0:
+            warnings.warn(
+                f"The fit did not converge: {best.stop_reason} (last gain "
+                f"{_last_gain(best):.2g} per row, tol={self.tol:g}). Raise max_iter or tol, or "
+                "lower n_components.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Fit, then return the most probable component of each row."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def _continues(self) -> bool:
+        return self.warm_start and hasattr(self, "means_")
+
+    def _refuse_too_few(self, x: np.ndarray, useful: np.ndarray) -> None:
+        n_useful = int(useful.sum())
+        if n_useful == 0:
+            raise ValueError(
+                f"None of the {len(x)} rows of X has an observed value and a positive weight: "
+                "there is nothing to fit."
+            )
+        if n_useful < self.n_components:
+            raise ValueError(
+                f"Expected n_samples >= n_components, but {self.n_components} components are "
+                f"asked for and X has {n_useful} rows with an observed value (n_samples = "
+                f"{len(x)}). Lower n_components."
+            )
+
+    def _rows(
+        self, x: np.ndarray, units: scaling.Scaling, weight: np.ndarray | None = None
+    ) -> Rows:
+        weight = np.ones(len(x)) if weight is None else weight
+        return prepare_rows(scaling.to_internal(x, units), weight, self.n_components)
+
+    def _start(self, rows: Rows, units: scaling.Scaling, rng: np.random.Generator) -> Parameters:
+        """Return starting parameters in internal units: the last ones, given ones, or new ones."""
+        if self._continues():
+            return parameters_to_internal(self._user_parameters(), units)
+        weights, means, covariances = options.given_start(self, units)
+        if weights is not None and means is not None and covariances is not None:
+            return Parameters(weights, means, covariances)
+        made = initialize.start(
+            rows,
+            units,
+            self.n_components,
+            self.covariance_type,
+            method=self.init_params,
+            init_covariance=self.init_covariance,
+            equal_weights=self.weights == "equal",
+            rng=rng,
+        )
+        return Parameters(
+            made.weights if weights is None else weights,
+            made.means if means is None else means,
+            made.covariances if covariances is None else covariances,
+        )
+
+    @contextmanager
+    def _reporting(self) -> Iterator[Callable[[int], Callable[[em.Iteration], None]]]:
+        """Yield a maker of callbacks that log progress as `verbose` asks."""
+        handler = logging.StreamHandler() if self.verbose and not logger.hasHandlers() else None
+        level = logger.level
+        if self.verbose:
+            logger.setLevel(logging.INFO)
+        if handler is not None:
+            logger.addHandler(handler)
+
+        def for_start(number: int) -> Callable[[em.Iteration], None]:
+            count = 0
+            if self.verbose:
+                logger.info("Start %d of %d", number + 1, self.n_init)
+
+            def report(record: em.Iteration) -> None:
+                nonlocal count
+                count += 1
+                if self.verbose > 1 and count % self.verbose_interval == 0:
+                    logger.info(
+                        "  iteration %d: objective %.6f per row, %.3f s",
+                        count,
+                        record.objective,
+                        record.seconds,
+                    )
+
+            return report
+
+        try:
+            yield for_start
+        finally:
+            logger.setLevel(level)
+            if handler is not None:
+                logger.removeHandler(handler)
+
+    def _store(self, best: em.Fit, units: scaling.Scaling, chosen: plan.Plan) -> None:
+        """Write the outcome of a fit to the estimator: the only place that does."""
+        user = parameters_to_user(best.parameters, units)
+        self.weights_ = user.weights
+        self.means_ = user.means
+        self.covariances_ = options.to_public(user.covariances, self.covariance_type)
+        self.precisions_, self.precisions_cholesky_ = options.precisions(
+            best.parameters, units, self.covariance_type
+        )
+        self.converged_ = best.converged
+        self.stop_reason_ = best.stop_reason
+        self.n_iter_ = len(best.history)
+        self.lower_bounds_ = [record.objective for record in best.history]
+        self.lower_bound_ = self.lower_bounds_[-1]
+        self.history_ = best.history
+        self.plan_ = chosen
+        self._scaling = units
+
+    # ---------------------------------------------------------------- using
+
+    def _user_parameters(self) -> Parameters:
+        return Parameters(
+            self.weights_,
+            self.means_,
+            options.from_public(self.covariances_, self.covariance_type, self.means_.shape),
+        )
+
+    def _read(self, X: Any) -> tuple[np.ndarray, Rows, Solver, Any, Parameters]:
+        """Return the table, its rows, and a solver prepared with the fitted parameters."""
+        check_is_fitted(self)
+        x = read_table(self, X, reset=False)
+        rows = self._rows(x, self._scaling)
+        parameters = parameters_to_internal(self._user_parameters(), self._scaling)
+        solver = SOLVERS[self.plan_.solver]
+        return x, rows, solver, solver.prepare(parameters), parameters
+
+    def _scores(self, X: Any) -> tuple[conditional.Scores, np.ndarray]:
+        x, rows, solver, prepared, parameters = self._read(X)
+        with open_engine(self.n_jobs) as engine:
+            scores = conditional.score(solver, prepared, parameters.weights, rows, engine)
+        return scores, x
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return log p(x_o) of each row, the density of what it shows; 0 for an empty row."""
+        scores, x = self._scores(X)
+        # Densities were taken in internal units: one factor 1 / scale for each observed value.
+        return scores.log_prob - (~np.isnan(x)) @ np.log(self._scaling.scale)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log-likelihood of the rows."""
+        return float(self.score_samples(X).mean())
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each component given what a row shows, (n, n_components)."""
+        return self._scores(X)[0].resp
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable component of each row."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    def impute(self, X: Any, return_std: bool = False) -> Any:
+        """Return X with each gap filled by its conditional mean given the rest of its row.
+
+        Observed values come back as they were. With `return_std`, also the conditional standard
+        deviation of every filled cell (0 where observed).
+        """
+        x, rows, solver, prepared, parameters = self._read(X)
+        with open_engine(self.n_jobs) as engine:
+            filled = conditional.fill(solver, prepared, parameters, rows, engine)
+        result = np.where(np.isnan(x), scaling.to_user(filled.mean, self._scaling), x)
+        return (result, filled.std * self._scaling.scale) if return_std else result
+
+    def sample_missing(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
+        """Return draws of the gaps given the rest of each row, (n_draws, n, n_features).
+
+        A component is drawn first, then its Gaussian; observed values come back as they were.
+        """
+        options.check_positive_int("n_draws", n_draws)
+        x, rows, solver, prepared, parameters = self._read(X)
+        random = check_random_state(self.random_state if random_state is None else random_state)
+        rng = np.random.default_rng(random.randint(0, 2**31, size=4))
+        with open_engine(self.n_jobs) as engine:
+            resp = conditional.score(solver, prepared, parameters.weights, rows, engine).resp
+            draws = conditional.draw(
+                solver, parameters, scaling.to_internal(x, self._scaling), resp, n_draws, rng
+            )
+        return np.where(np.isnan(x), scaling.to_user(draws, self._scaling), x)
+
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Return random rows (n_samples, n_features) and the component each came from."""
+        check_is_fitted(self)
+        options.check_positive_int("n_samples", n_samples)
+        random = check_random_state(self.random_state)
+        rng = np.random.default_rng(random.randint(0, 2**31, size=4))
+        labels = np.repeat(np.arange(self.n_components), rng.multinomial(n_samples, self.weights_))
+        sigma = dense_covariances(parameters_to_internal(self._user_parameters(), self._scaling))
+        noise = rng.standard_normal((n_samples, self.n_features_in_))
+        chol = np.linalg.cholesky(sigma)
+        for k in range(self.n_components):
+            noise[labels == k] = noise[labels == k] @ chol[k].T
+        return self.means_[labels] + noise * self._scaling.scale, labels
+
+    def bic(self, X: Any) -> float:
+        """Return the Bayesian information criterion of the rows; lower is better."""
+        log_prob = self.score_samples(X)
+        return float(-2.0 * log_prob.sum() + self._n_parameters() * np.log(len(log_prob)))
+
+    def aic(self, X: Any) -> float:
+        """Return the Akaike information criterion of the rows; lower is better."""
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_parameters())
+
+    def _n_parameters(self) -> int:
+        """Return the number of free parameters."""
+        return options.count_parameters(self, self.n_features_in_)
+
+
+def _last_gain(fit: em.Fit) -> float:
+    values = [record.objective for record in fit.history]
+    return values[-1] - values[-2] if len(values) > 1 else np.inf

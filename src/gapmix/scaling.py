@@ -1,0 +1,102 @@
+"""The units EM works in: every column centred and scaled by powers of two.
+
+A power of two changes the exponent of a number and not one of its digits, so going to internal
+units and back rounds nothing: a covariance with condition number 1e12 survives the trip.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Scaling(NamedTuple):
+    """Internal units: x_internal = (x - center) / scale, with scale a power of two."""
+
+    center: np.ndarray  # (d,) user's units, a whole multiple of scale
+    scale: np.ndarray  # (d,) power of two next to the observed standard deviation
+    mean: np.ndarray  # (d,) observed mean, internal units
+    variance: np.ndarray  # (d,) observed variance, internal units; 1 where never or always equal
+    known: np.ndarray  # (d,) bool, the column has at least one observed value
+
+
+def measure(x: np.ndarray, weight: np.ndarray, *, common: bool = False) -> Scaling:
+    """Return the scaling of the columns of `x` (NaN where missing) under row weights.
+
+    Means and variances are taken in two passes on exactly rescaled values, so neither a large
+    shift nor a large magnitude costs digits. With `common`, all columns share one scale (their
+    mean variance), as a spherical covariance needs.
+    """
+    d = x.shape[1]
+    observed = ~np.isnan(x)
+    total = weight @ observed  # (d,)
+    known = total > 0
+    safe_total = np.where(known, total, 1.0)
+    largest = np.max(np.abs(x), axis=0, initial=0.0, where=observed)
+    exponent = np.frexp(np.where(largest > 0, largest, 1.0))[1]  # |x| <= 2 ** exponent
+    unit = np.ldexp(np.where(observed, x, 0.0), -exponent)
+    mean = weight @ unit / safe_total
+    centred = np.where(observed, unit - mean, 0.0)
+    mean += weight @ centred / safe_total  # what rounding left in the first mean
+    centred = np.where(observed, unit - mean, 0.0)
+    variance = weight @ centred**2 / safe_total
+
+    varies = known & (variance > (4 * np.finfo(float).eps * np.abs(mean)) ** 2)
+    if common:
+        return _common_scaling(exponent, mean, variance, known, varies)
+    spread = np.sqrt(np.where(varies, variance, 1.0))
+    # A constant column has no spread: its own magnitude is the only unit there is.
+    power = np.where(varies, exponent + np.round(np.log2(spread)).astype(int), exponent)
+    return _finish(exponent, power, mean, np.where(varies, variance, np.nan), known, d)
+
+
+def _common_scaling(
+    exponent: np.ndarray,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    known: np.ndarray,
+    varies: np.ndarray,
+) -> Scaling:
+    """Return a scaling with one power of two for all columns: their root mean variance."""
+    d = exponent.size
+    if not varies.any():
+        power = np.full(d, int(exponent[known].max(initial=0)))
+        return _finish(exponent, power, mean, np.full(d, np.nan), known, d)
+    top = int(exponent[varies].max())
+    pooled = np.mean(np.ldexp(variance[varies], 2 * (exponent[varies] - top)))
+    power = np.full(d, top + int(np.round(np.log2(pooled) / 2)))
+    in_units = np.ldexp(pooled, 2 * (top - power))
+    scaling = _finish(exponent, power, mean, np.where(varies, variance, np.nan), known, d)
+    return scaling._replace(variance=in_units)
+
+
+def _finish(
+    exponent: np.ndarray,
+    power: np.ndarray,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    known: np.ndarray,
+    d: int,
+) -> Scaling:
+    scale = np.ldexp(np.ones(d), power)
+    mean_in_units = np.where(known, np.ldexp(mean, exponent - power), 0.0)
+    whole = np.round(mean_in_units)
+    variance_in_units = np.ldexp(variance, 2 * (exponent - power))
+    return Scaling(
+        whole * scale,
+        scale,
+        mean_in_units - whole,
+        np.where(np.isnan(variance_in_units), 1.0, variance_in_units),
+        known,
+    )
+
+
+def to_internal(x: np.ndarray, scaling: Scaling) -> np.ndarray:
+    """Return rows in internal units (NaN stays NaN)."""
+    return (x - scaling.center) / scaling.scale
+
+
+def to_user(x: np.ndarray, scaling: Scaling) -> np.ndarray:
+    """Return rows in the user's units."""
+    return x * scaling.scale + scaling.center

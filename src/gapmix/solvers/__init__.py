@@ -1,0 +1,17 @@
+"""Ways to obtain, for every component and pattern, density, completed row and statistics.
+
+All solvers are exact and interchangeable. Each is a module with the functions of `Solver`.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from gapmix.solvers import diagonal, dual, naive, naive_row
+from gapmix.solvers.contract import Completed, Solver, Visit
+
+SOLVERS: MappingProxyType[str, Solver] = MappingProxyType(
+    {"naive-row": naive_row, "naive": naive, "dual": dual, "diagonal": diagonal}
+)
+
+__all__ = ["SOLVERS", "Completed", "Solver", "Visit"]

@@ -1,0 +1,30 @@
+"""The textbook, row by row: what the paper's equations say literally, with nothing shared."""
+
+from __future__ import annotations
+
+from gapmix.parameters import Parameters
+from gapmix.rows import Block
+from gapmix.solvers import naive
+from gapmix.solvers.contract import Completed, Visit
+from gapmix.solvers.naive import SUMS_DIAGONAL, accumulate, moments, notes, precisions, prepare
+
+__all__ = [
+    "SUMS_DIAGONAL",
+    "accumulate",
+    "complete",
+    "moments",
+    "notes",
+    "precisions",
+    "prepare",
+    "visit",
+]
+
+
+def visit(parameters: Parameters, block: Block) -> Visit:
+    """Return log densities, factoring S_oo anew for every row."""
+    return naive.visit(parameters, block, naive.by_row)
+
+
+def complete(parameters: Parameters, block: Block) -> Completed:
+    """Return the rows filled by each component, with conditional variances."""
+    return naive.complete(parameters, block, naive.by_row)

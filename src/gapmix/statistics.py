@@ -1,0 +1,70 @@
+"""The sums over rows that the M step needs: additive over any parts of the table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gapmix.parameters import Factored
+
+
+class Statistics(NamedTuple):
+    """Sums over rows, taken about the current means, per component.
+
+    Rows solved on their missing variables add to `first` and `second` directly. Rows solved on
+    their observed ones add in the dual coordinates a = S^-1 E[z] (or in whitened ones, b = G' a),
+    and are pulled back once per iteration, by `pull_back`, instead of once per row.
+    """
+
+    log_likelihood: np.ndarray  # () weighted sum of log p(x_o)
+    resp: np.ndarray  # (K,) weighted responsibilities, rows on the missing side
+    first: np.ndarray  # (K, d) sum of resp E[z]
+    second: np.ndarray  # (K, d, d) sum of resp E[z z']; (K, d) its diagonal when diagonal
+    dual_resp: np.ndarray  # (K,) the same, rows on the observed side
+    dual_first: np.ndarray  # (K, d) sum of resp a
+    dual_second: np.ndarray  # (K, d, d) sum of resp (a a' - P); (K, 0, 0) when diagonal
+
+
+class Moments(NamedTuple):
+    """What the M step reads: expected moments about the current means, all rows together."""
+
+    resp: np.ndarray  # (K,)
+    first: np.ndarray  # (K, d)
+    second: np.ndarray  # (K, d, d), or (K, d) when diagonal
+
+
+def zero_statistics(n_components: int, d: int, *, diagonal: bool) -> Statistics:
+    """Return statistics of no rows."""
+    dual = 0 if diagonal else d
+    return Statistics(
+        np.zeros(()),
+        np.zeros(n_components),
+        np.zeros((n_components, d)),
+        np.zeros((n_components, d) if diagonal else (n_components, d, d)),
+        np.zeros(n_components),
+        np.zeros((n_components, d)),
+        np.zeros((n_components, dual, dual)),
+    )
+
+
+def merge_into(total: Statistics, part: Statistics) -> None:
+    """Add `part` to `total` in place: large matrices are never held twice."""
+    for into, array in zip(total, part, strict=True):
+        np.add(into, array, out=into)
+
+
+def pull_back(statistics: Statistics, factored: Factored, whitened: np.ndarray) -> Moments:
+    """Return the moments of all rows: sum z = S sum a, sum zz' = n S + S (sum aa' - P) S.
+
+    `whitened` (K,) tells for which components the dual sums are in the coordinates b = G' a;
+    there G takes the place of S.
+    """
+    first = statistics.first.copy()
+    second = statistics.second.copy()
+    for k in np.flatnonzero(statistics.dual_resp > 0):
+        back = factored.chol[k] if whitened[k] else factored.sigma[k]
+        first[k] += back @ statistics.dual_first[k]
+        second[k] += statistics.dual_resp[k] * factored.sigma[k]
+        second[k] += back @ statistics.dual_second[k] @ back.T
+    return Moments(statistics.resp + statistics.dual_resp, first, second)
