@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import os
 
+from threadpoolctl import threadpool_limits
+
+# Tests run in several processes; BLAS threads of each would only get in the others' way.
+threadpool_limits(1, user_api="blas")
+
 FULL = os.environ.get("GAPMIX_FULL") == "1"
 
 

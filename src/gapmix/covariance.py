@@ -100,10 +100,16 @@ def _add_diagonal(matrices: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     return matrices + diagonal[:, None] * np.eye(len(diagonal))
 
 
+def restrict(covariances: np.ndarray, regularizer: Regularizer) -> np.ndarray:
+    """Keep the first principal components of every covariance, if that is asked for."""
+    if regularizer.n_kept is None or covariances.ndim == 2:
+        return covariances
+    return np.stack([keep_components(sigma, regularizer) for sigma in covariances])
+
+
 def _apply_paper_regularizers(covariances: np.ndarray, regularizer: Regularizer) -> np.ndarray:
     """Keep the first principal components, then load the diagonal, as far as asked."""
-    if regularizer.n_kept is not None and covariances.ndim == 3:
-        covariances = np.stack([keep_components(sigma, regularizer) for sigma in covariances])
+    covariances = restrict(covariances, regularizer)
     if regularizer.loading is not None:
         if covariances.ndim == 2:
             return covariances + regularizer.loading

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from gapmix.covariance import Regularizer, estimate, log_prior
+from gapmix.covariance import Regularizer, estimate, log_prior, restrict
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.repair import find_empty, split_heaviest
 from gapmix.rows import Block, Rows, deal_lanes
@@ -18,6 +18,7 @@ from gapmix.statistics import Moments, Statistics, merge_into, zero_statistics
 T = TypeVar("T")
 R = TypeVar("R")
 
+NOT_FINITE = "The starting parameters give a log-likelihood that is not finite."
 MAX_REPAIRS_PER_COMPONENT = 3
 WARM_UP = 10  # tied iterations that give the covariance `shrinkage` shrinks to
 
@@ -57,12 +58,13 @@ class Fit(NamedTuple):
     history: tuple[Iteration, ...]
     converged: bool
     stop_reason: str
+    target: np.ndarray | None  # the pooled covariance that shrinkage used
 
 
 class CollapseError(ValueError):
     """A component collapsed and could not be repaired; the message says which."""
 
-    def __init__(self, message: str, component: int, pivot: int) -> None:
+    def __init__(self, message: str, component: int, pivot: int | None) -> None:
         super().__init__(message)
         self.component = component
         self.pivot = pivot
@@ -161,15 +163,21 @@ def run(
     settings: Settings,
     engine: Engine,
     *,
+    keep_start: bool = False,
     validation: Rows | None = None,
     callback: Callable[[Iteration], None] | None = None,
 ) -> Fit:
     """Iterate EM from `start` until it converges, runs out of iterations or validation worsens.
 
-    The objective never falls, except at an iteration whose events name a repair, and unless one
-    of the paper's own regularisers is on (`loading`, or `n_kept` with a fill other than the mean).
+    With `keep_start`, the first iteration starts from `start` exactly; otherwise shrinkage may
+    improve it first. The objective never falls, except at an iteration whose events name a repair,
+    and unless one of the paper's own regularisers is on (`loading`, or `n_kept` with a fill other
+    than the mean).
     """
-    settings, start, first_events = _with_target(solver, rows, start, settings, engine)
+    settings, start, first_events = _with_target(
+        solver, rows, start, settings, engine, keep_start=keep_start
+    )
+    start = start._replace(covariances=restrict(start.covariances, settings.regularizer))
     total_weight = float(rows.weight.sum())
     history: list[Iteration] = []
     parameters, best = start, start
@@ -186,7 +194,7 @@ def run(
         )
         if not np.isfinite(objective):
             if not history:
-                raise CollapseError(_not_finite(parameters), 0, 0)
+                raise CollapseError(NOT_FINITE, 0, None)
             parameters, stop_reason = best, "the log-likelihood stopped being finite"
             break
         held_out = None
@@ -197,7 +205,7 @@ def run(
         else:
             best = parameters
 
-        events += solver.notes(prepared)
+        events += solver.notes(prepared, statistics)
         moments = solver.moments(prepared, statistics)
         updated = m_step(moments, parameters, settings)
         parameters, prepared, repairs = _repaired(
@@ -231,20 +239,29 @@ def run(
     if validation is not None and parameters is not best:
         held_out = log_likelihood(solver, prepared, parameters.weights, validation, engine)
         parameters = parameters if held_out > best_value else best
-    return Fit(parameters, tuple(history), converged, stop_reason)
+    target = settings.regularizer.target
+    return Fit(parameters, tuple(history), converged, stop_reason, target)
 
 
 def _with_target(
-    solver: Solver, rows: Rows, start: Parameters, settings: Settings, engine: Engine
+    solver: Solver,
+    rows: Rows,
+    start: Parameters,
+    settings: Settings,
+    engine: Engine,
+    *,
+    keep_start: bool,
 ) -> tuple[Settings, Parameters, tuple[str, ...]]:
     """Find the pooled covariance that `shrinkage` shrinks to, by a few tied iterations.
 
     It is then held fixed: a prior that moved with the parameters would not be one, and the
-    objective could fall.
+    objective could fall. Unless the start is to be kept, the iterations improve it as well.
     """
     regularizer = settings.regularizer
     n_components = len(start.weights)
     if regularizer.shrinkage == 0 or settings.covariance_type == "tied" or n_components == 1:
+        return settings, start, ()
+    if regularizer.target is not None:
         return settings, start, ()
     plain = settings._replace(regularizer=Regularizer(regularizer.ridge))
 
@@ -261,7 +278,8 @@ def _with_target(
         parameters = share(m_step(moments, parameters, plain), moments.resp)
     target = parameters.covariances[0]
     event = f"shrinkage: pooled covariance from {WARM_UP} iterations with a shared one"
-    return settings._replace(regularizer=regularizer._replace(target=target)), parameters, (event,)
+    settings = settings._replace(regularizer=regularizer._replace(target=target))
+    return settings, start if keep_start else parameters, (event,)
 
 
 def _prepare(solver: Solver, parameters: Parameters) -> Any:
@@ -300,10 +318,4 @@ def _repaired(
                 f"repair: component {error.component} collapsed (on {resp[error.component]:.3g} of "
                 f"{resp.sum():g} rows); restarted as half of component {donor}"
             )
-    raise CollapseError("Every component collapsed.", 0, 0)
-
-
-def _not_finite(parameters: Parameters) -> str:
-    finite = [bool(np.isfinite(parameters.means[k]).all()) for k in range(len(parameters.weights))]
-    which = int(np.argmin(finite))
-    return f"Component {which}: the starting parameters give a log-likelihood that is not finite."
+    raise CollapseError("Every component collapsed.", 0, None)

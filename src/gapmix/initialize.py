@@ -93,7 +93,16 @@ def draw_sample(rows: Rows, scaling: Scaling, rng: np.random.Generator) -> Sampl
     pattern = np.searchsorted(rows.patterns.start, chosen, side="right") - 1
     observed = rows.patterns.observed[pattern].astype(float)
     x = (rows.x[chosen] - scaling.mean) / np.sqrt(scaling.variance) * observed
-    return Sample(x, observed, rows.weight[chosen])
+    return _merge_equal(Sample(x, observed, rows.weight[chosen]))
+
+
+def _merge_equal(sample: Sample) -> Sample:
+    """Make equal rows one, in an order of their own: a weight of 2 is then the row twice."""
+    both = np.hstack([sample.x, sample.observed]) + 0.0  # + 0.0 turns -0.0 into 0.0
+    keys = both.view(np.dtype((np.void, both.strides[0]))).ravel()
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    weight = np.bincount(which.ravel(), sample.weight, len(first))
+    return Sample(sample.x[first], sample.observed[first], weight)
 
 
 def cluster(sample: Sample, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
@@ -112,7 +121,7 @@ def cluster(sample: Sample, n_clusters: int, rng: np.random.Generator) -> np.nda
         empty = np.flatnonzero(np.bincount(new_labels, sample.weight, n_clusters) == 0)
         if empty.size:
             farthest = np.argsort(distance.min(axis=1), kind="stable")[::-1][: empty.size]
-            new_labels[farthest] = empty
+            new_labels[farthest] = empty[: farthest.size]
         if np.array_equal(new_labels, labels):
             break
         labels = new_labels

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from scipy.linalg import lapack
 
 from gapmix.scaling import Scaling
+
+SMALLEST_PIVOT = 1e-14  # of its diagonal element
+SMALLEST_VARIANCE = 1e-20  # in internal units
+REFINE_CONDITION = 1e7  # above, the factor is corrected in extended precision,
+REFINE_COLUMNS = 128  # up to this many columns: it is slow
 
 
 class Parameters(NamedTuple):
@@ -46,6 +52,11 @@ def is_diagonal(parameters: Parameters) -> bool:
     return parameters.covariances.ndim == 2
 
 
+def distinct_covariances(parameters: Parameters) -> np.ndarray:
+    """Return the covariances as full matrices, a shared one once, (K or 1, d, d)."""
+    return dense_covariances(parameters) if is_diagonal(parameters) else parameters.covariances
+
+
 def dense_covariances(parameters: Parameters) -> np.ndarray:
     """Return the covariances as full matrices, (K, d, d)."""
     covariances = parameters.covariances
@@ -64,9 +75,7 @@ def factor(parameters: Parameters) -> Factored:
         If a pivot is not larger than rounding error.
     """
     n_components, d = parameters.means.shape
-    covariances = parameters.covariances
-    if is_diagonal(parameters):
-        covariances = dense_covariances(parameters)
+    covariances = np.require(distinct_covariances(parameters), float, ["C", "W"])
     n_distinct = len(covariances)
     chol = np.empty((n_distinct, d, d))
     root = np.empty_like(chol)
@@ -74,13 +83,21 @@ def factor(parameters: Parameters) -> Factored:
     condition = np.empty(n_distinct)
     for k, sigma in enumerate(covariances):
         chol[k] = cholesky(sigma, k)
-        root[k] = lapack.dtrtri(chol[k].T, lower=0)[0].T
+        root[k] = _invert_lower(chol[k])
         prec[k] = root[k].T @ root[k]
         condition[k] = _scaled_condition(sigma, prec[k])
+        if condition[k] > REFINE_CONDITION and d <= REFINE_COLUMNS:
+            chol[k] = _refine(chol[k], root[k], sigma)
+            root[k] = _invert_lower(chol[k])
+            prec[k] = root[k].T @ root[k]
     log_det = 2.0 * np.log(np.diagonal(chol, axis1=1, axis2=2)).sum(axis=1)
 
     def per_component(array: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(array, (n_components, *array.shape[1:]))
+        if n_distinct == n_components:
+            return array
+        # like broadcast_to, but not read-only, which compiled code would refuse
+        strides = (0, *array.strides[1:])
+        return as_strided(array, (n_components, *array.shape[1:]), strides)
 
     return Factored(
         per_component(covariances),
@@ -90,6 +107,24 @@ def factor(parameters: Parameters) -> Factored:
         per_component(log_det),
         per_component(condition),
     )
+
+
+def _invert_lower(chol: np.ndarray) -> np.ndarray:
+    inverse: np.ndarray = lapack.dtrtri(chol.T, lower=0)[0]
+    return inverse.T
+
+
+def _refine(chol: np.ndarray, root: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor with its error brought from eps cond down to eps sqrt(cond).
+
+    With E = S - G G' taken in extended precision, G (1 + h(R E R')) is the factor to second order,
+    where h keeps the lower triangle and halves the diagonal.
+    """
+    wide = chol.astype(np.longdouble)
+    residual = (sigma - wide @ wide.T).astype(float)
+    relative = np.tril(root @ residual @ root.T)
+    relative[np.diag_indices_from(relative)] *= 0.5
+    return np.tril(chol + chol @ relative)
 
 
 def _scaled_condition(sigma: np.ndarray, prec: np.ndarray) -> float:
@@ -102,18 +137,18 @@ def _scaled_condition(sigma: np.ndarray, prec: np.ndarray) -> float:
 def cholesky(sigma: np.ndarray, component: int) -> np.ndarray:
     """Return the lower Cholesky factor, refusing pivots that are rounding error.
 
-    LAPACK accepts any positive pivot; one below d eps times its diagonal element carries no
-    information, and everything computed from it would be noise.
+    LAPACK accepts any positive pivot. One that is tiny against its diagonal element carries no
+    information, and a variance that is tiny in internal units, where columns have variance 1,
+    belongs to a component that has collapsed.
     """
-    d = len(sigma)
     if not np.isfinite(sigma).all():
         raise NotPositiveDefiniteError(component, int(np.argmin(np.isfinite(sigma).all(axis=1))))
     factor_t, info = lapack.dpotrf(sigma.T, lower=0, clean=1)  # sigma.T: the same, Fortran order
     if info > 0:
         raise NotPositiveDefiniteError(component, info - 1)
-    pivot = np.diagonal(factor_t) ** 2
-    ratio = pivot / np.diagonal(sigma)
-    if ratio.min() <= d * np.finfo(float).eps:
+    variance = np.diagonal(sigma)
+    ratio = np.where(variance > SMALLEST_VARIANCE, np.diagonal(factor_t) ** 2 / variance, 0.0)
+    if ratio.min() <= max(SMALLEST_PIVOT, len(sigma) * np.finfo(float).eps):
         raise NotPositiveDefiniteError(component, int(ratio.argmin()))
     return np.ascontiguousarray(factor_t.T)
 
@@ -124,7 +159,7 @@ def parameters_to_user(parameters: Parameters, scaling: Scaling) -> Parameters:
     return Parameters(
         parameters.weights,
         parameters.means * scale + scaling.center,
-        _rescale(parameters.covariances, scale),
+        rescale(parameters.covariances, scale),
     )
 
 
@@ -134,11 +169,11 @@ def parameters_to_internal(parameters: Parameters, scaling: Scaling) -> Paramete
     return Parameters(
         parameters.weights,
         (parameters.means - scaling.center) / scale,
-        _rescale(parameters.covariances, 1.0 / scale),
+        rescale(parameters.covariances, 1.0 / scale),
     )
 
 
-def _rescale(covariances: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def rescale(covariances: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Multiply variances (K, d) by scale^2, or covariances (., d, d) by scale on both sides."""
     if covariances.ndim == 2:
         return covariances * scale * scale

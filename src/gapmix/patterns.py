@@ -39,6 +39,15 @@ def count_rows(patterns: Patterns) -> np.ndarray:
     return np.diff(patterns.start)
 
 
+def reorder(patterns: Patterns, sequence: np.ndarray) -> Patterns:
+    """Return the same patterns in another sequence, rows moved along."""
+    rows = count_rows(patterns)[sequence]
+    start = np.concatenate([[0], np.cumsum(rows)])
+    first = np.repeat(patterns.start[sequence] - start[:-1], rows)
+    order = patterns.order[first + np.arange(len(patterns.order))]
+    return Patterns(patterns.observed[sequence], order, start)
+
+
 def _pack(observed: np.ndarray) -> np.ndarray:
     """Pack each row of bits into 64-bit words, shape (n, ceil(d / 64)), most significant first."""
     n, d = observed.shape

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.patterns import Patterns, find_patterns
-from gapmix.plan import Group, group_patterns, on_missing_side
+from gapmix.patterns import Patterns, find_patterns, reorder
+from gapmix.plan import (
+    Batches,
+    Cluster,
+    Group,
+    Route,
+    group_patterns,
+    lay_out,
+    on_missing_side,
+    sequence,
+)
 
 BLOCK_BYTES = 32 * 2**20  # working memory of a block; measured, not critical within a factor of 4
 MIN_BLOCK_ROWS = 64
@@ -23,7 +31,14 @@ class Block(NamedTuple):
     weight: np.ndarray  # (n_b,)
     observed: np.ndarray  # (P_b, d) bool
     start: np.ndarray  # (P_b + 1,) rows of pattern p of this block are start[p]:start[p + 1]
-    groups: tuple[Group, ...]  # the same patterns, batched by side and size
+    n_missing_side: int  # rows solved on their missing variables; they come first
+    batches: Batches  # the same patterns by size, for compiled code
+    routes: tuple[Route, ...] = ()  # trees over them, for the solvers that walk
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The same patterns, batched by side and size, for NumPy."""
+        return group_patterns(self.observed, self.start)
 
 
 class Rows(NamedTuple):
@@ -35,22 +50,53 @@ class Rows(NamedTuple):
     blocks: tuple[Block, ...]
 
 
-def prepare_rows(x: np.ndarray, weight: np.ndarray, n_components: int) -> Rows:
+def prepare_rows(
+    x: np.ndarray,
+    weight: np.ndarray,
+    n_components: int,
+    *,
+    patterns: Patterns | None = None,
+    forest: tuple[Cluster, ...] = (),
+) -> Rows:
     """Sort rows (internal units, NaN where missing) by pattern and cut them into blocks.
 
     Blocks are fixed by the data and the number of components, never by the number of threads, so
-    that sums over them are the same bits on any machine.
+    that sums over them are the same bits on any machine. With a forest, each cluster of patterns
+    becomes a block; a lone pattern with very many rows becomes several.
     """
-    patterns = find_patterns(~np.isnan(x))
+    patterns = find_patterns(~np.isnan(x)) if patterns is None else patterns
+    if forest:
+        patterns = reorder(patterns, np.concatenate([cluster.patterns for cluster in forest]))
+    else:
+        patterns = reorder(patterns, sequence(patterns))
     ordered = x[patterns.order]
     np.nan_to_num(ordered, copy=False, nan=0.0)
     weight = weight[patterns.order]
     size = rows_per_block(patterns, n_components)
+    if forest:
+        bounds = [(*span, routes) for span, routes in _cluster_bounds(patterns, forest, size)]
+    else:
+        n = len(ordered)
+        bounds = [(low, min(low + size, n), ()) for low in range(0, n, size)]
     blocks = tuple(
-        cut_block(patterns, ordered, weight, first, min(first + size, len(ordered)))
-        for first in range(0, len(ordered), size)
+        cut_block(patterns, ordered, weight, low, high)._replace(routes=routes)
+        for low, high, routes in bounds
     )
     return Rows(patterns, ordered, weight, blocks)
+
+
+def _cluster_bounds(
+    patterns: Patterns, forest: tuple[Cluster, ...], size: int
+) -> list[tuple[tuple[int, int], tuple[Route, ...]]]:
+    """Return the rows of each cluster, a lone pattern's in pieces of at most `size` rows."""
+    bounds = []
+    first = 0
+    for cluster in forest:
+        low, high = (int(patterns.start[i]) for i in (first, first + len(cluster.patterns)))
+        first += len(cluster.patterns)
+        step = size if len(cluster.patterns) == 1 else max(1, high - low)
+        bounds += [((i, min(i + step, high)), cluster.routes) for i in range(low, high, step)]
+    return bounds
 
 
 def restore_order(sorted_values: np.ndarray, rows: Rows) -> np.ndarray:
@@ -61,15 +107,13 @@ def restore_order(sorted_values: np.ndarray, rows: Rows) -> np.ndarray:
 
 
 def deal_lanes(rows: Rows) -> list[tuple[Block, ...]]:
-    """Deal the blocks to lanes, contiguous and nearly equal in number.
+    """Deal the blocks to lanes in turn, because neighbouring blocks cost alike.
 
     Each lane is summed in order by one thread and lanes are merged in order: the tree of additions
     is fixed by the data. Few lanes, because each holds statistics of its own.
     """
-    blocks = rows.blocks
-    n_lanes = max(1, min(N_LANES, len(blocks)))
-    bounds = [len(blocks) * i // n_lanes for i in range(n_lanes + 1)]
-    return [blocks[low:high] for low, high in pairwise(bounds)]
+    n_lanes = max(1, min(N_LANES, len(rows.blocks)))
+    return [rows.blocks[lane::n_lanes] for lane in range(n_lanes)]
 
 
 def rows_per_block(patterns: Patterns, n_components: int) -> int:
@@ -91,8 +135,14 @@ def cut_block(
     high = int(np.searchsorted(patterns.start, last, side="left"))
     start = np.clip(patterns.start[low : high + 1], first, last) - first
     observed = patterns.observed[low:high]
+    on_missing = np.diff(start)[on_missing_side(observed)].sum()
     return Block(
-        x[first:last], weight[first:last], observed, start, group_patterns(observed, start)
+        x[first:last],
+        weight[first:last],
+        np.ascontiguousarray(observed),
+        start,
+        int(on_missing),
+        lay_out(observed, start),
     )
 
 

@@ -34,7 +34,7 @@ def measure(x: np.ndarray, weight: np.ndarray, *, common: bool = False) -> Scali
     known = total > 0
     safe_total = np.where(known, total, 1.0)
     largest = np.max(np.abs(x), axis=0, initial=0.0, where=observed)
-    exponent = np.frexp(np.where(largest > 0, largest, 1.0))[1]  # |x| <= 2 ** exponent
+    exponent = np.where(largest > 0, np.frexp(largest)[1], 0)  # |x| <= 2 ** exponent
     unit = np.ldexp(np.where(observed, x, 0.0), -exponent)
     mean = weight @ unit / safe_total
     centred = np.where(observed, unit - mean, 0.0)

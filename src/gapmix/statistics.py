@@ -14,7 +14,8 @@ class Statistics(NamedTuple):
 
     Rows solved on their missing variables add to `first` and `second` directly. Rows solved on
     their observed ones add in the dual coordinates a = S^-1 E[z] (or in whitened ones, b = G' a),
-    and are pulled back once per iteration, by `pull_back`, instead of once per row.
+    and are pulled back once per iteration, by `pull_back`, instead of once per row. Of matrices
+    only the lower triangle counts.
     """
 
     log_likelihood: np.ndarray  # () weighted sum of log p(x_o)
@@ -24,6 +25,7 @@ class Statistics(NamedTuple):
     dual_resp: np.ndarray  # (K,) the same, rows on the observed side
     dual_first: np.ndarray  # (K, d) sum of resp a
     dual_second: np.ndarray  # (K, d, d) sum of resp (a a' - P); (K, 0, 0) when diagonal
+    recomputed: np.ndarray  # () matrices that lost their digits and were computed afresh
 
 
 class Moments(NamedTuple):
@@ -45,6 +47,7 @@ def zero_statistics(n_components: int, d: int, *, diagonal: bool) -> Statistics:
         np.zeros(n_components),
         np.zeros((n_components, d)),
         np.zeros((n_components, dual, dual)),
+        np.zeros(()),
     )
 
 
@@ -61,10 +64,16 @@ def pull_back(statistics: Statistics, factored: Factored, whitened: np.ndarray) 
     there G takes the place of S.
     """
     first = statistics.first.copy()
-    second = statistics.second.copy()
+    second = mirror(statistics.second)
     for k in np.flatnonzero(statistics.dual_resp > 0):
         back = factored.chol[k] if whitened[k] else factored.sigma[k]
         first[k] += back @ statistics.dual_first[k]
         second[k] += statistics.dual_resp[k] * factored.sigma[k]
-        second[k] += back @ statistics.dual_second[k] @ back.T
+        second[k] += back @ mirror(statistics.dual_second[k]) @ back.T
     return Moments(statistics.resp + statistics.dual_resp, first, second)
+
+
+def mirror(lower: np.ndarray) -> np.ndarray:
+    """Return symmetric matrices (..., d, d) from their lower triangles."""
+    strict = np.tril(lower, -1)
+    return strict + np.swapaxes(np.tril(lower), -1, -2)

@@ -59,9 +59,7 @@ def main():
         lines = [",".join(plain(c) for c in columns)]
         for row, gone in zip(values, holes, strict=True):
             lines.append(
-                ",".join(
-                    "" if g else repr(float(v)) for v, g in zip(row, gone, strict=True)
-                )
+                ",".join("" if g else repr(float(v)) for v, g in zip(row, gone, strict=True))
             )
         (HERE / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
         print(f"{name}: {values.shape[0]} x {values.shape[1]}, {holes.sum()} holes")

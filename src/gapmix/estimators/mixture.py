@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from gapmix import conditional, em, initialize, plan, scaling
 from gapmix.engines.threads import open_engine
 from gapmix.estimators import options
+from gapmix.estimators.progress import reporting
 from gapmix.estimators.validation import (
     column_names,
-    list_names,
     read_table,
     read_weights,
     warn_codes,
@@ -29,11 +26,11 @@ from gapmix.parameters import (
     dense_covariances,
     parameters_to_internal,
     parameters_to_user,
+    rescale,
 )
+from gapmix.patterns import find_patterns
 from gapmix.rows import Rows, prepare_rows
 from gapmix.solvers import SOLVERS, Solver
-
-logger = logging.getLogger("gapmix")
 
 
 class GaussianMixture(DensityMixin, BaseEstimator):
@@ -75,8 +72,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         Iterations between log lines.
     weights : {'learned', 'equal'}, default='learned'
         Whether component weights are estimated, or equal as in the paper's equations.
-    solver : {'auto', 'dual', 'naive', 'naive-row'}, default='auto'
-        How patterns are solved; all give the same numbers. `plan_.explain()` tells what was chosen.
+    solver : {'auto', 'dual', 'tree', 'paper', 'naive', 'naive-row'}, default='auto'
+        How patterns are solved; all give the same numbers. `plan_.explain()` tells what was chosen
+        and why. A `gapmix.plan.TreeOptions` sets more than the name.
     init_covariance : {'available', 'filled'}, default='available'
         Starting covariances of clusters from the pairs of values available, or from rows filled
         with the cluster's mean.
@@ -174,7 +172,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         verbose: int = 0,
         verbose_interval: int = 10,
         weights: str = "learned",
-        solver: str = "auto",
+        solver: str | plan.TreeOptions = "auto",
         init_covariance: str = "available",
         keep_components: float | int | None = None,
         fill: str | float = "mean",
@@ -238,6 +236,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self
         """
         options.check(self)
+        continues = self.warm_start and hasattr(self, "means_")
         x = read_table(self, X, reset=True, min_rows=2)
         names = column_names(self)
         weight = read_weights(sample_weight, len(x))
@@ -252,34 +251,20 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         spherical = self.covariance_type == "spherical"
         units = scaling.measure(x, weight, common=spherical)
         options.check_magnitudes(units, names)
-        if not units.known.all():
-            unknown = [name for name, known in zip(names, units.known, strict=True) if not known]
-            warnings.warn(
-                f"Column {list_names(unknown)} has no observed value. It is kept, with mean 0 and "
-                "variance 1: nothing can be learned about it, and its gaps are filled with 0.",
-                UserWarning,
-                stacklevel=2,
-            )
-        split_seed, *start_seeds = seeds.spawn(2 if self._continues() else 1 + self.n_init)
+        options.warn_unknown(units, names)
+        split_seed, *start_seeds = seeds.spawn(2 if continues else 1 + self.n_init)
+        x, weight, held = options.set_aside(self, x, weight, x_val, split_seed)
+        chosen, rows = self._plan_rows(x, weight, units, self.solver)
         validation_rows = None
-        if x_val is not None:
-            empty = np.isnan(x_val).all(axis=1)
-            validation_rows = self._rows(x_val[~empty], units)
-        elif self.validation_fraction is not None:
-            held = options.choose_rows(len(x), self.validation_fraction, split_seed)
-            validation_rows = self._rows(x[held], units, weight[held])
-            x, weight = x[~held], weight[~held]
-        rows = self._rows(x, units, weight)
-        chosen = plan.make_plan(
-            rows.patterns,
-            self.n_components,
-            solver=self.solver,
-            diagonal=self.covariance_type in ("diag", "spherical"),
-        )
-        settings = options.settings(self, units, float(rows.weight.sum()))
+        if held is not None:
+            options.check_reach(held.x, units, names)
+            same = self.solver if isinstance(self.solver, plan.TreeOptions) else chosen.solver
+            validation_rows = self._plan_rows(held.x, held.weight, units, same)[1]
+        target = self._target if continues and self.shrinkage != 0 else None
+        settings = options.settings(self, units, float(rows.weight.sum()), target)
         with (
             open_engine(self.n_jobs) as engine,
-            self._reporting() as report,
+            reporting(self.verbose, self.verbose_interval, self.n_init) as report,
             options.explaining_collapse(self, names),
         ):
             fits = [
@@ -289,6 +274,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
                     self._start(rows, units, np.random.default_rng(seed)),
                     settings,
                     engine,
+                    keep_start=continues or options.is_whole_start_given(self),
                     validation=validation_rows,
                     callback=report(number),
                 )
@@ -303,21 +289,12 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         )
         self._store(best, units, chosen)
         if not best.converged and self.tol > 0:
-            warnings.warn(
-                f"The fit did not converge: {best.stop_reason} (last gain "
-                f"{_last_gain(best):.2g} per row, tol={self.tol:g}). Raise max_iter or tol, or "
-                "lower n_components.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            warnings.warn(options.advise(best, self.tol), ConvergenceWarning, stacklevel=2)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit, then return the most probable component of each row."""
         return self.fit(X, y, sample_weight).predict(X)
-
-    def _continues(self) -> bool:
-        return self.warm_start and hasattr(self, "means_")
 
     def _refuse_too_few(self, x: np.ndarray, useful: np.ndarray) -> None:
         n_useful = int(useful.sum())
@@ -333,15 +310,27 @@ class GaussianMixture(DensityMixin, BaseEstimator):
                 f"{len(x)}). Lower n_components."
             )
 
-    def _rows(
-        self, x: np.ndarray, units: scaling.Scaling, weight: np.ndarray | None = None
-    ) -> Rows:
-        weight = np.ones(len(x)) if weight is None else weight
-        return prepare_rows(scaling.to_internal(x, units), weight, self.n_components)
+    def _plan_rows(
+        self,
+        x: np.ndarray,
+        weight: np.ndarray,
+        units: scaling.Scaling,
+        solver: str | plan.TreeOptions,
+    ) -> tuple[plan.Plan, Rows]:
+        """Return the plan for a table and its rows laid out accordingly."""
+        patterns = find_patterns(~np.isnan(x))
+        diagonal = self.covariance_type in ("diag", "spherical")
+        made = plan.make_plan(patterns, self.n_components, solver=solver, diagonal=diagonal)
+        internal = scaling.to_internal(x, units)
+        rows = prepare_rows(
+            internal, weight, self.n_components, patterns=patterns, forest=made.forest
+        )
+        return made, rows
 
     def _start(self, rows: Rows, units: scaling.Scaling, rng: np.random.Generator) -> Parameters:
         """Return starting parameters in internal units: the last ones, given ones, or new ones."""
-        if self._continues():
+        if self.warm_start and hasattr(self, "means_"):
+            options.check_warm_start(self, len(units.scale))
             return parameters_to_internal(self._user_parameters(), units)
         weights, means, covariances = options.given_start(self, units)
         if weights is not None and means is not None and covariances is not None:
@@ -362,41 +351,6 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             made.covariances if covariances is None else covariances,
         )
 
-    @contextmanager
-    def _reporting(self) -> Iterator[Callable[[int], Callable[[em.Iteration], None]]]:
-        """Yield a maker of callbacks that log progress as `verbose` asks."""
-        handler = logging.StreamHandler() if self.verbose and not logger.hasHandlers() else None
-        level = logger.level
-        if self.verbose:
-            logger.setLevel(logging.INFO)
-        if handler is not None:
-            logger.addHandler(handler)
-
-        def for_start(number: int) -> Callable[[em.Iteration], None]:
-            count = 0
-            if self.verbose:
-                logger.info("Start %d of %d", number + 1, self.n_init)
-
-            def report(record: em.Iteration) -> None:
-                nonlocal count
-                count += 1
-                if self.verbose > 1 and count % self.verbose_interval == 0:
-                    logger.info(
-                        "  iteration %d: objective %.6f per row, %.3f s",
-                        count,
-                        record.objective,
-                        record.seconds,
-                    )
-
-            return report
-
-        try:
-            yield for_start
-        finally:
-            logger.setLevel(level)
-            if handler is not None:
-                logger.removeHandler(handler)
-
     def _store(self, best: em.Fit, units: scaling.Scaling, chosen: plan.Plan) -> None:
         """Write the outcome of a fit to the estimator: the only place that does."""
         user = parameters_to_user(best.parameters, units)
@@ -414,6 +368,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.history_ = best.history
         self.plan_ = chosen
         self._scaling = units
+        self._covariance_type = self.covariance_type
+        self._target = None if best.target is None else rescale(best.target[None], units.scale)[0]
 
     # ---------------------------------------------------------------- using
 
@@ -421,17 +377,23 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         return Parameters(
             self.weights_,
             self.means_,
-            options.from_public(self.covariances_, self.covariance_type, self.means_.shape),
+            options.from_public(self.covariances_, self._covariance_type, self.means_.shape),
         )
 
     def _read(self, X: Any) -> tuple[np.ndarray, Rows, Solver, Any, Parameters]:
         """Return the table, its rows, and a solver prepared with the fitted parameters."""
         check_is_fitted(self)
         x = read_table(self, X, reset=False)
-        rows = self._rows(x, self._scaling)
+        options.check_reach(x, self._scaling, column_names(self))
+        internal = scaling.to_internal(x, self._scaling)
+        rows = prepare_rows(internal, np.ones(len(x)), len(self.weights_))
         parameters = parameters_to_internal(self._user_parameters(), self._scaling)
-        solver = SOLVERS[self.plan_.solver]
-        return x, rows, solver, solver.prepare(parameters), parameters
+        # A tree pays over many iterations; new rows are solved once, each pattern afresh.
+        walks = bool(self.plan_.forest)
+        solver = SOLVERS["dual" if walks else self.plan_.solver]
+        with open_engine(1):
+            prepared = solver.prepare(parameters)
+        return x, rows, solver, prepared, parameters
 
     def _scores(self, X: Any) -> tuple[conditional.Scores, np.ndarray]:
         x, rows, solver, prepared, parameters = self._read(X)
@@ -491,11 +453,12 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         options.check_positive_int("n_samples", n_samples)
         random = check_random_state(self.random_state)
         rng = np.random.default_rng(random.randint(0, 2**31, size=4))
-        labels = np.repeat(np.arange(self.n_components), rng.multinomial(n_samples, self.weights_))
+        n_components = len(self.weights_)
+        labels = np.repeat(np.arange(n_components), rng.multinomial(n_samples, self.weights_))
         sigma = dense_covariances(parameters_to_internal(self._user_parameters(), self._scaling))
         noise = rng.standard_normal((n_samples, self.n_features_in_))
         chol = np.linalg.cholesky(sigma)
-        for k in range(self.n_components):
+        for k in range(n_components):
             noise[labels == k] = noise[labels == k] @ chol[k].T
         return self.means_[labels] + noise * self._scaling.scale, labels
 
@@ -510,9 +473,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     def _n_parameters(self) -> int:
         """Return the number of free parameters."""
-        return options.count_parameters(self, self.n_features_in_)
-
-
-def _last_gain(fit: em.Fit) -> float:
-    values = [record.objective for record in fit.history]
-    return values[-1] - values[-2] if len(values) > 1 else np.inf
+        return options.count_parameters(
+            self.means_.shape,
+            self._covariance_type,
+            equal_weights=self.weights == "equal",
+            keep_components=self.keep_components,
+        )

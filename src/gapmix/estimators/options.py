@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
 
 from gapmix import covariance, em, initialize
 from gapmix.covariance import Regularizer
-from gapmix.estimators.validation import list_names
-from gapmix.parameters import NotPositiveDefiniteError, Parameters, cholesky, factor
-from gapmix.plan import SOLVERS
+from gapmix.estimators.validation import name_columns
+from gapmix.parameters import (
+    NotPositiveDefiniteError,
+    Parameters,
+    cholesky,
+    factor,
+    rescale,
+)
+from gapmix.plan import SOLVERS, TreeOptions
 from gapmix.rows import Rows
 from gapmix.scaling import Scaling
 
+FARTHEST = 1e100  # standard deviations; with ill-conditioned covariances squares still fit float64
 LARGEST = 1e150  # squares of larger spreads leave the range of float64
 CHOICES = {
     "covariance_type": covariance.TYPES,
@@ -34,25 +42,34 @@ def check(estimator: Any) -> None:
     """Raise an error that names the parameter, what was found and what is allowed."""
     for name, allowed in CHOICES.items():
         value = getattr(estimator, name)
-        if not any(value is choice or value == choice for choice in allowed):
+        value = value.name if isinstance(value, TreeOptions) else value
+        # A value may be anything, an array too, so only text is compared.
+        if not any(value is choice or _is_text(value, choice) for choice in allowed):
             listed = ", ".join(repr(choice) for choice in allowed)
-            raise ValueError(f"{name}={value!r} is not known. Use one of {listed}.")
+            several = "one of " if len(allowed) > 1 else ""
+            raise ValueError(f"{name}={value!r} is not known. Use {several}{listed}.")
     for name in ("n_components", "max_iter", "n_init", "patience", "verbose_interval"):
         check_positive_int(name, getattr(estimator, name))
     for name in ("tol", "reg_covar", "diagonal_loading"):
         _check_number(name, getattr(estimator, name))
-    if estimator.shrinkage != "auto":
+    if not _is_text(estimator.shrinkage, "auto"):
         _check_number("shrinkage", estimator.shrinkage, also=" or 'auto'")
-    if estimator.fill not in ("mean", "next"):
+    if not _is_text(estimator.fill, "mean", "next"):
         _check_number("fill", estimator.fill, also=" or 'mean' or 'next'")
         if estimator.fill == 0:
             raise ValueError("fill=0 leaves no variance outside the kept components; use more.")
+    _check_switches(estimator)
     fraction = estimator.validation_fraction
     if fraction is not None and not (isinstance(fraction, Real) and 0 < float(fraction) < 1):
         raise ValueError(
             f"validation_fraction={fraction!r} must lie strictly between 0 and 1, or be None."
         )
     _check_kept(estimator.keep_components)
+    if estimator.keep_components is not None and estimator.covariance_type not in ("full", "tied"):
+        raise ValueError(
+            f"keep_components={estimator.keep_components!r} needs covariance_type 'full' or "
+            f"'tied': {estimator.covariance_type!r} has no principal components to choose from."
+        )
 
 
 def check_positive_int(name: str, value: Any) -> None:
@@ -70,14 +87,128 @@ def check_magnitudes(units: Scaling, names: list[str]) -> None:
         listed = [name for name, bad in zip(names, outside, strict=True) if bad]
         first = float(units.scale[outside][0])
         raise ValueError(
-            f"Column {list_names(listed)}: values vary on a scale of about {first:.1e}, whose "
+            f"{name_columns(listed)}: values vary on a scale of about {first:.1e}, whose "
             "square is outside the range of float64. Change the column's units first, for example "
             f"divide it by {first:.1e}."
         )
 
 
-def settings(estimator: Any, units: Scaling, total_weight: float) -> em.Settings:
-    """Return what a fit is asked to do, in internal units."""
+def check_reach(x: np.ndarray, units: Scaling, names: list[str]) -> None:
+    """Raise an error about a cell so far from the fitted rows that its square overflows."""
+    distance = np.abs(x / units.scale - units.center / units.scale)
+    outside = distance > FARTHEST
+    if outside.any():
+        row, column = (int(i) for i in np.argwhere(outside)[0])
+        raise ValueError(
+            f"X is more than {FARTHEST:g} standard deviations away from the fitted rows in "
+            f"{int(outside.sum())} cell{'s' if outside.sum() > 1 else ''}, first in row {row}, "
+            f"column {names[column]} ({x[row, column]:g}): no density can be given for it. "
+            "Correct it, or replace it by NaN if it stands for a gap."
+        )
+
+
+def check_warm_start(estimator: Any, d: int) -> None:
+    """Raise an error if the last solution does not fit what is asked for now."""
+    found = (estimator._covariance_type, *estimator.means_.shape)
+    wanted = (estimator.covariance_type, estimator.n_components, d)
+    if found != wanted:
+        raise ValueError(
+            f"warm_start=True continues from the last solution, which has covariance_type="
+            f"{found[0]!r}, {found[1]} components and {found[2]} columns; now {wanted[0]!r}, "
+            f"{wanted[1]} and {wanted[2]} are asked for. Set warm_start=False, or use a new "
+            "estimator."
+        )
+
+
+class HeldRows(NamedTuple):
+    """Rows to stop on."""
+
+    x: np.ndarray  # (n, d)
+    weight: np.ndarray  # (n,)
+
+
+def set_aside(
+    estimator: Any,
+    x: np.ndarray,
+    weight: np.ndarray,
+    x_val: np.ndarray | None,
+    seed: np.random.SeedSequence,
+) -> tuple[np.ndarray, np.ndarray, HeldRows | None]:
+    """Return the rows to fit to with their weights, and the rows to stop on, if any."""
+    fraction = estimator.validation_fraction
+    if x_val is not None:
+        useful = _drop_empty(x_val, "X_val")
+        return x, weight, HeldRows(useful, np.ones(len(useful)))
+    if fraction is None:
+        return x, weight, None
+    held = choose_rows(len(x), fraction, seed)
+    n_left = int((~held).sum())
+    if n_left < estimator.n_components:
+        raise ValueError(
+            f"{estimator.n_components} components are asked for and {n_left} row"
+            f"{'s are' if n_left > 1 else ' is'} left to fit them to: lower "
+            f"validation_fraction (now {fraction:g}) or n_components."
+        )
+    return x[~held], weight[~held], HeldRows(x[held], weight[held])
+
+
+def is_whole_start_given(estimator: Any) -> bool:
+    """Tell whether weights, means and covariances to start from were all given."""
+    given = (estimator.weights_init, estimator.means_init, estimator.precisions_init)
+    return all(value is not None for value in given)
+
+
+def _drop_empty(x: np.ndarray, name: str) -> np.ndarray:
+    """Return the rows that show something; there must be one."""
+    empty = np.isnan(x).all(axis=1)
+    if empty.all():
+        raise ValueError(
+            f"None of the {len(x)} rows of {name} has an observed value: there is nothing to stop "
+            "on."
+        )
+    return x[~empty]
+
+
+def warn_unknown(units: Scaling, names: list[str]) -> None:
+    """Warn about columns that have no observed value."""
+    unknown = [name for name, known in zip(names, units.known, strict=True) if not known]
+    if not unknown:
+        return
+    has, it_is, it, its = (
+        ("has", "It is", "it", "its")
+        if len(unknown) == 1
+        else ("have", "They are", "them", "their")
+    )
+    warnings.warn(
+        f"{name_columns(unknown)} {has} no observed value. {it_is} kept, with mean 0 and variance "
+        f"1: nothing can be learned about {it}, and {its} gaps are filled with 0.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def advise(fit: em.Fit, tol: float) -> str:
+    """Return what to say of a fit that did not converge."""
+    values = [record.objective for record in fit.history]
+    gain = values[-1] - values[-2] if len(values) > 1 else np.inf
+    remedy = "Raise max_iter or tol, or lower n_components."
+    if "finite" in fit.stop_reason:
+        remedy = "Raise reg_covar, or lower n_components."
+    n_repairs = sum("repair" in event for record in fit.history for event in record.events)
+    repairs = f" {n_repairs} components had to be repaired on the way." if n_repairs else ""
+    return (
+        f"The fit did not converge: {fit.stop_reason} (last gain {gain:.4g} per row, "
+        f"tol={tol:g}).{repairs} {remedy}"
+    )
+
+
+def settings(
+    estimator: Any, units: Scaling, total_weight: float, target: np.ndarray | None = None
+) -> em.Settings:
+    """Return what a fit is asked to do, in internal units.
+
+    `target` is the pooled covariance of an earlier fit to go on with, in the user's units.
+    """
     d = len(units.scale)
     share = estimator.reg_covar * total_weight / estimator.n_components
     loading = None
@@ -86,6 +217,7 @@ def settings(estimator: Any, units: Scaling, total_weight: float) -> em.Settings
     regularizer = Regularizer(
         ridge=np.where(units.known, share * units.variance, 0.0),
         shrinkage=2.0 * (d + 1) if estimator.shrinkage == "auto" else float(estimator.shrinkage),
+        target=None if target is None else rescale(target[None], 1.0 / units.scale)[0],
         loading=loading,
         n_kept=count_kept(estimator.keep_components, d),
         fill=estimator.fill,
@@ -151,8 +283,9 @@ def explaining_collapse(estimator: Any, names: list[str]) -> Iterator[None]:
     try:
         yield
     except em.CollapseError as error:
+        column = "" if error.pivot is None else f" The column is {names[error.pivot]}."
         raise ValueError(
-            f"{error} The column is {names[error.pivot]}. Increase reg_covar (now "
+            f"{error}{column} Increase reg_covar (now "
             f"{estimator.reg_covar:g}), lower n_components (now {estimator.n_components}), or "
             "leave out columns that repeat others."
         ) from error
@@ -198,12 +331,13 @@ def _given_covariances(estimator: Any, units: Scaling) -> np.ndarray:
     matrices = prec.reshape(-1, d, d) * scale[:, None] * scale
     result = np.empty_like(matrices)
     for k, matrix in enumerate(matrices):
+        if not np.allclose(matrix, matrix.T):
+            raise ValueError(f"precisions_init: the matrix of component {k} is not symmetric.")
         try:
             chol = cholesky(0.5 * (matrix + matrix.T), k)
         except NotPositiveDefiniteError as error:
             raise ValueError(
-                f"precisions_init: the matrix of component {k} is not symmetric and positive "
-                "definite."
+                f"precisions_init: the matrix of component {k} is not positive definite."
             ) from error
         inverse = lapack.dpotri(chol, lower=1)[0]
         result[k] = np.tril(inverse) + np.tril(inverse, -1).T
@@ -211,11 +345,17 @@ def _given_covariances(estimator: Any, units: Scaling) -> np.ndarray:
 
 
 def _read_array(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    array = np.asarray(value, dtype=np.float64)
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be an array of numbers of shape {shape}: {error}."
+        ) from error
     if array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}; it must be {shape}.")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} holds values that are not finite.")
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name} holds {array[place]} at {place}; every value must be finite.")
     return array
 
 
@@ -259,16 +399,22 @@ def precisions(
     return prec, upper
 
 
-def count_parameters(estimator: Any, d: int) -> int:
-    """Return the number of free parameters of the mixture."""
-    n_components = estimator.n_components
-    n_matrices = 1 if estimator.covariance_type == "tied" else n_components
-    kept = count_kept(estimator.keep_components, d)
+def count_parameters(
+    shape: tuple[int, int],
+    covariance_type: str,
+    *,
+    equal_weights: bool,
+    keep_components: float | int | None,
+) -> int:
+    """Return the number of free parameters of a mixture with means of this shape."""
+    n_components, d = shape
+    n_matrices = 1 if covariance_type == "tied" else n_components
+    kept = count_kept(keep_components, d)
     per_matrix = d * (d + 1) // 2
     if kept is not None and kept < d:
         per_matrix = min(per_matrix, d * kept - kept * (kept - 1) // 2 + 1)
-    per_matrix = {"diag": d, "spherical": 1}.get(estimator.covariance_type, per_matrix)
-    n_weights = 0 if estimator.weights == "equal" else n_components - 1
+    per_matrix = {"diag": d, "spherical": 1}.get(covariance_type, per_matrix)
+    n_weights = 0 if equal_weights else n_components - 1
     return n_matrices * per_matrix + n_components * d + n_weights
 
 
@@ -289,3 +435,26 @@ def _check_kept(value: Any) -> None:
             f"Invalid value for 'keep_components': {value!r}. It must be a share between 0 and 1, "
             "a number of components of at least 1, or None."
         )
+
+
+def _check_switches(estimator: Any) -> None:
+    """Check what says how a fit is run and reported: warm_start, verbose, n_jobs."""
+    warm_start, verbose, n_jobs = estimator.warm_start, estimator.verbose, estimator.n_jobs
+    if not isinstance(warm_start, bool | np.bool_):
+        raise ValueError(
+            f"Invalid value for 'warm_start': {warm_start!r}. It must be True or False."
+        )
+    if not isinstance(verbose, Integral | np.bool_) or verbose < 0:
+        raise ValueError(
+            f"Invalid value for 'verbose': {verbose!r}. It must be a whole number of at least 0."
+        )
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not whole or n_jobs == 0):
+        raise ValueError(
+            f"Invalid value for 'n_jobs': {n_jobs!r}. It must be a whole number of threads, -1 for "
+            "all cores, or None."
+        )
+
+
+def _is_text(value: Any, *choices: Any) -> bool:
+    return isinstance(value, str) and value in choices

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 import narwhals as nw
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 CODE_SHARE = 0.005  # an extreme integer is suspected if at least this share of the values equals it
 MAX_NAMES = 5  # names listed in a message before "and N more"
+LARGEST_VALUE = 1e300  # beyond it, differences and sums of values leave the range of float64
 
 
 def read_table(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> np.ndarray:
@@ -25,17 +27,20 @@ def read_table(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> np.
     with nullable types. With `reset`, number and names of the columns are recorded on the
     estimator; without it, they must agree with what was recorded.
     """
-    x = to_matrix(X)
+    labels = _read_labels(X) if _is_frame(X) else None
+    if labels is not None and not reset:  # a wrong column is told by name before it is read
+        validate_data(estimator, X, reset=False, skip_check_array=True)
     x = check_array(
-        x,
+        to_matrix(X),
         dtype=np.float64,
         ensure_all_finite=False,
         ensure_min_samples=min_rows,
         estimator=estimator,
         input_name="X",
     )
-    validate_data(estimator, X if _has_columns(X) else x, reset=reset, skip_check_array=True)
-    _refuse_infinite(x, column_names(estimator))
+    _refuse_infinite(x, labels or [str(j) for j in range(x.shape[1])])
+    if labels is None or reset:
+        validate_data(estimator, x if labels is None else X, reset=reset, skip_check_array=True)
     return x
 
 
@@ -46,28 +51,30 @@ def to_matrix(X: Any) -> Any:
             "X is a sparse matrix. Its zeros are values, not gaps, and a Gaussian mixture needs "
             "them all: pass X.toarray(), with NaN in the cells that are missing."
         )
-    if isinstance(X, np.ma.MaskedArray):
-        values = np.ma.getdata(X)
-        if values.dtype.kind not in "biuf":
-            values = to_matrix(values)
-        matrix = np.array(values, dtype=np.float64)
-        matrix[np.ma.getmaskarray(X)] = np.nan
-        return matrix
-    if _has_columns(X):
+    if _is_frame(X):
         return _read_frame(X)
-    array = X if isinstance(X, np.ndarray) else np.asarray(_tolerate_ragged(X))
-    if array.dtype.kind in "biuf" or array.ndim != 2:
+    if isinstance(X, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in X):
+        X = np.ma.stack(X)
+    if isinstance(X, np.ma.MaskedArray):
+        return _read_masked(X)
+    _refuse_other_containers(X)
+    array = X if isinstance(X, np.ndarray) else _read_nested(X)
+    if array.dtype.kind in "biu":
         return array
+    if array.dtype.kind == "f":
+        return _to_float64(array) if array.dtype.itemsize > 8 else array
     if array.dtype.kind == "c":
         raise ValueError(
             f"Complex data not supported: X has dtype {array.dtype}. "
             "Pass real and imaginary parts as separate columns."
         )
-    return (
-        np.column_stack([_read_objects(array[:, j], f"column {j}") for j in range(array.shape[1])])
-        if array.shape[1]
-        else array.astype(np.float64)
-    )
+    if array.ndim != 2:
+        raise TypeError(
+            f"X is a {type(X).__name__} and could not be read as a table with rows and columns of "
+            f"numbers. Pass a 2-d array or a data frame{_suggest_reader(X)}."
+        )
+    columns = [_read_objects(array[:, j], f"column {j}") for j in range(array.shape[1])]
+    return np.column_stack(columns) if columns else np.empty(array.shape)
 
 
 def column_names(estimator: Any) -> list[str]:
@@ -84,14 +91,16 @@ def list_names(names: Sequence[str]) -> str:
     return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES} more"
 
 
+def name_columns(names: Sequence[str]) -> str:
+    """Return "Column 'a'" or "Columns 'a', 'b'", to begin a message with."""
+    return f"Column{'s' if len(names) > 1 else ''} {list_names(names)}"
+
+
 def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     """Return row weights (n,), all finite, none negative, not all zero; None means 1 each."""
     if sample_weight is None:
         return np.ones(n)
-    try:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must hold numbers: {error}.") from error
+    weight = _read_weight_values(sample_weight)
     if weight.ndim == 0:
         weight = np.full(n, float(weight))
     if weight.shape != (n,):
@@ -106,7 +115,7 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
                 f"({weight[row]}). Give every row a weight of 0 or more."
             )
     if not weight.any():
-        raise ValueError(f"sample_weight is 0 in all {n} rows: there is nothing to fit.")
+        raise ValueError(f"sample_weight is zero in all {n} rows: there is nothing to fit.")
     return weight
 
 
@@ -140,88 +149,205 @@ def warn_codes(x: np.ndarray, names: list[str]) -> None:
                 )
 
 
-def _has_columns(X: Any) -> bool:
+def _read_weight_values(sample_weight: Any) -> np.ndarray:
+    if isinstance(sample_weight, np.ma.MaskedArray):
+        sample_weight = np.ma.filled(sample_weight.astype(np.float64), np.nan)
+    values = np.asarray(sample_weight)
+    if values.dtype.kind == "O":
+        cells = [np.nan if _is_missing(value) else value for value in values.ravel()]
+        values = np.asarray(cells).reshape(values.shape)
+    if values.dtype.kind not in "biuf":
+        found = _show(values.ravel()[0]) if values.size else "nothing"
+        raise ValueError(f"sample_weight must hold one number for each row; it holds {found}.")
+    return values.astype(np.float64)
+
+
+def _is_frame(X: Any) -> bool:
     """Tell whether X is a data frame of a kind that narwhals reads."""
-    return (
-        isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
-        if not (isinstance(X, np.ndarray | list | tuple))
-        else False
-    )
+    return not isinstance(X, np.ndarray | list | tuple) and nw.dependencies.is_into_dataframe(X)
+
+
+def _read_labels(X: Any) -> list[str]:
+    """Return the columns' names as messages show them, after refusing names used twice."""
+    names = list(X.column_names if hasattr(X, "column_names") else X.columns)  # pyarrow, others
+    labels = [repr(str(name)) if isinstance(name, str) else str(name) for name in names]
+    places: dict[str, list[str]] = {}
+    for position, label in enumerate(labels):
+        places.setdefault(label, []).append(str(position))
+    for label, positions in places.items():
+        if len(positions) > 1:
+            raise ValueError(
+                f"The name {label} is used by {len(positions)} columns, at positions "
+                f"{list_names(positions)}. Give every column its own name."
+            )
+    return labels
 
 
 def _read_frame(X: Any) -> np.ndarray:
     """Return the columns of a data frame as floats; null and NaN both mean missing."""
-    names = [str(name) for name in X.columns] if hasattr(X, "columns") else []
-    if hasattr(X, "column_names"):  # pyarrow
-        names = [str(name) for name in X.column_names]
-    if hasattr(X, "iloc"):  # pandas allows duplicate names, narwhals does not
-        X = X.set_axis(range(len(names)), axis=1)
-        X.columns = [str(j) for j in range(len(names))]
+    labels = _read_labels(X)
+    if hasattr(X, "iloc"):  # pandas allows names that are not text, narwhals does not
+        X = X.set_axis([str(j) for j in range(len(labels))], axis=1)
     frame = nw.from_native(X, eager_only=True)
-    if not frame.columns:
+    if not labels:
         return np.empty((len(frame), 0))
     return np.column_stack(
         [
-            _read_series(frame[position], repr(name))
-            for position, name in zip(frame.columns, names, strict=True)
+            _read_series(frame[name], label)
+            for name, label in zip(frame.columns, labels, strict=True)
         ]
     )
 
 
-def _read_series(series: Any, where: str) -> np.ndarray:
+def _read_series(series: Any, label: str) -> np.ndarray:
     dtype = series.dtype
-    if dtype.is_numeric() or dtype == nw.Boolean:
-        if series.null_count() == len(series):
-            return np.full(len(series), np.nan)
-        floats: np.ndarray = series.cast(nw.Float64).to_numpy()
-        return np.asarray(floats, dtype=np.float64)
     if series.null_count() == len(series):
         return np.full(len(series), np.nan)
-    if dtype in (nw.Object, nw.Unknown):
-        return _read_objects(np.asarray(series.to_list(), dtype=object), f"column {where}")
-    values = series.drop_nulls().head(1).to_list()
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        floats: np.ndarray = series.cast(nw.Float64).to_numpy()
+        return np.asarray(floats, dtype=np.float64)
+    values = np.empty(len(series), dtype=object)
+    values[:] = series.to_list()
+    if dtype in (nw.Object, nw.Unknown, nw.String):
+        return _read_objects(values, f"column {label}")
+    row = series.is_null().to_list().index(False)
+    example = ""
+    if dtype.is_temporal():
+        example = ", for example the days since a date"
+    elif dtype in (nw.Categorical, nw.Enum):
+        example = ", for example with OneHotEncoder"
     raise ValueError(
-        f"Column {where} holds {dtype} values (such as {values[0]!r}), not numbers. Leave it out, "
-        "or turn it into numbers first, for example with OrdinalEncoder or OneHotEncoder."
+        f"Column {label} holds {str(dtype).split('(')[0]} values, not numbers; row {row} has "
+        f"{_show(values[row])}. Leave it out, or turn it into numbers first{example}."
     )
+
+
+def _read_masked(X: np.ma.MaskedArray) -> Any:
+    """Return a masked array with NaN under the mask, whatever is hidden there."""
+    mask = np.ma.getmaskarray(X)
+    values = np.ma.getdata(X)
+    if values.dtype.kind in "OUS":
+        values = values.astype(object)
+        values[mask] = None
+        return to_matrix(values)
+    matrix = to_matrix(values)
+    if matrix.dtype != np.float64 or np.shares_memory(matrix, values):
+        matrix = matrix.astype(np.float64)
+    matrix[mask] = np.nan
+    return matrix
+
+
+def _read_nested(X: Any) -> np.ndarray:
+    """Return lists of rows as an array; rows of different lengths are refused."""
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        lengths = [len(row) if hasattr(row, "__len__") else None for row in X]
+        odd = next((i for i, n in enumerate(lengths) if n != lengths[0]), 0)
+        raise ValueError(
+            f"X could not be read as a table: row 0 has {lengths[0]} values, row {odd} has "
+            f"{lengths[odd]}. Every row needs the same number; use NaN or None for gaps."
+        ) from error
+    # One text in a list of numbers turns them all into text: read them again as they are.
+    return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array
 
 
 def _read_objects(values: np.ndarray, where: str) -> np.ndarray:
     """Return objects as floats: None and the missing marks of pandas become NaN."""
+    _refuse_text(values, where)
     result = np.empty(len(values))
     for i, value in enumerate(values):
-        if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        if _is_missing(value):
             result[i] = np.nan
             continue
         try:
-            if isinstance(value, str | bytes | complex):
-                raise TypeError
+            if isinstance(value, complex | np.complexfloating):  # float() would drop a part
+                raise TypeError("complex data is not supported")
             result[i] = float(value)
+        except OverflowError:
+            result[i] = np.inf if value > 0 else -np.inf
         except (TypeError, ValueError) as error:
-            text = repr(value)
-            raise ValueError(
-                f"Row {i}, {where}: {text[:40]} could not be converted to a number (its type is "
-                f"{type(value).__name__}; argument must be a string or a number is what float() "
-                "says of it). Use NaN or None for gaps, and encode text as numbers first."
+            raise TypeError(
+                f"Row {i}, {where}: {_show(value)} is not a number ({error}). Leave the column "
+                "out, or turn it into numbers first."
             ) from error
     return result
 
 
-def _tolerate_ragged(X: Any) -> Any:
-    try:
-        return np.asarray(X)
-    except ValueError as error:
-        raise ValueError(
-            f"X could not be read as a table: {error}. Every row needs the same number of values."
-        ) from error
-
-
-def _refuse_infinite(x: np.ndarray, names: list[str]) -> None:
-    infinite = np.isinf(x)
-    if infinite.any():
-        row, column = (int(i) for i in np.argwhere(infinite)[0])
-        raise ValueError(
-            f"X contains infinity in {int(infinite.sum())} cells, first in row {row}, column "
-            f"{names[column]} ({x[row, column]}). Replace it by a finite value, or by NaN if it "
-            "stands for a gap."
+def _refuse_text(values: np.ndarray, where: str) -> None:
+    """Raise an error about the first text among the values that is not even a written number."""
+    texts = [(i, value) for i, value in enumerate(values) if isinstance(value, str | bytes)]
+    if not texts:
+        return
+    strange = next(((i, value) for i, value in texts if not _is_written_number(value)), None)
+    if strange is None:
+        row, value = texts[0]
+        advice = "Convert the column first, for example with pandas.to_numeric."
+    else:
+        row, value = strange
+        advice = (
+            "If it marks a gap, replace it by NaN, for example with pandas.to_numeric(column, "
+            "errors='coerce'). Otherwise leave the column out, or encode it as numbers, for "
+            "example with OneHotEncoder."
         )
+    raise ValueError(f"Row {row}, {where}: {_show(value)} is text, not a number. {advice}")
+
+
+def _refuse_other_containers(X: Any) -> None:
+    """Raise an error for series and lazy frames, which are easily turned into tables."""
+    if nw.dependencies.is_into_series(X):
+        raise ValueError(
+            f"Expected a table with rows and columns, got a {type(X).__name__}, which has one "
+            "dimension. Pass X.to_frame() if it is one column; to use one row of a data frame, "
+            "select it with a list, as in frame.iloc[[0]]."
+        )
+    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+        method = "collect" if hasattr(X, "collect") else "compute"
+        raise TypeError(f"X is a {type(X).__name__}, which holds no values yet: pass X.{method}().")
+
+
+def _suggest_reader(X: Any) -> str:
+    if isinstance(X, str | bytes | PurePath):
+        return ": read the file first, for example with pandas.read_csv(X)"
+    if hasattr(X, "__next__"):
+        return ", for example list(X)"
+    rows_are_records = isinstance(X, list | tuple) and X and isinstance(X[0], dict)
+    if isinstance(X, dict | np.ndarray) or rows_are_records:
+        return ", for example pandas.DataFrame(X)"
+    return ""
+
+
+def _refuse_infinite(x: np.ndarray, labels: Sequence[str]) -> None:
+    outside = np.abs(x) > LARGEST_VALUE
+    if outside.any():
+        row, column = (int(i) for i in np.argwhere(outside)[0])
+        n_cells = int(outside.sum())
+        raise ValueError(
+            f"X contains infinity or a number beyond {LARGEST_VALUE:g} in {n_cells} "
+            f"cell{'s' if n_cells > 1 else ''}, first in row {row}, column {labels[column]} "
+            f"({x[row, column]:g}). Replace it by NaN if it stands for a gap, or change the "
+            "column's units."
+        )
+
+
+def _to_float64(array: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):  # too large becomes infinite, and is refused with its place
+        return array.astype(np.float64)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _is_written_number(value: str | bytes) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _show(value: Any) -> str:
+    """Return how a value looks in a message, cut if it is long."""
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from gapmix.solvers import diagonal, dual, naive, naive_row
+from gapmix.solvers import diagonal, dual, naive, naive_row, paper, tree
 from gapmix.solvers.contract import Completed, Solver, Visit
 
 SOLVERS: MappingProxyType[str, Solver] = MappingProxyType(
-    {"naive-row": naive_row, "naive": naive, "dual": dual, "diagonal": diagonal}
+    {
+        "naive-row": naive_row,
+        "naive": naive,
+        "paper": paper,
+        "tree": tree,
+        "dual": dual,
+        "diagonal": diagonal,
+    }
 )
 
 __all__ = ["SOLVERS", "Completed", "Solver", "Visit"]

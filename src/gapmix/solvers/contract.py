@@ -53,5 +53,5 @@ class Solver(Protocol):
     def complete(self, prepared: Any, block: Block) -> Completed:
         """Return the rows filled by each component, with conditional variances."""
 
-    def notes(self, prepared: Any) -> tuple[str, ...]:
+    def notes(self, prepared: Any, statistics: Statistics) -> tuple[str, ...]:
         """Return what is worth recording about how this iteration was solved."""

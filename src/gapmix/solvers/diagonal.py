@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.parameters import NotPositiveDefiniteError, Parameters
+from gapmix.parameters import SMALLEST_VARIANCE, NotPositiveDefiniteError, Parameters
 from gapmix.rows import Block, expand
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.statistics import Moments, Statistics
@@ -26,7 +26,7 @@ class Prepared(NamedTuple):
 def prepare(parameters: Parameters) -> Prepared:
     """Return what the densities need; refuses variances that are not positive."""
     variances = parameters.covariances
-    bad = ~(np.isfinite(variances) & (variances > 0))
+    bad = ~(np.isfinite(variances) & (variances > SMALLEST_VARIANCE))
     if bad.any():
         component, pivot = np.argwhere(bad)[0]
         raise NotPositiveDefiniteError(int(component), int(pivot))
@@ -79,6 +79,6 @@ def complete(prepared: Prepared, block: Block) -> Completed:
     return Completed(seen.log_density, deviation, variance)
 
 
-def notes(prepared: Prepared) -> tuple[str, ...]:
+def notes(prepared: Prepared, statistics: Statistics) -> tuple[str, ...]:
     """Return nothing: there is one way only."""
     return ()

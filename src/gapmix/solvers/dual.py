@@ -1,4 +1,4 @@
-"""Every pattern on its cheaper side, from scratch, batched by size: the work horse.
+"""Every pattern on its cheaper side, from scratch, many side by side: the work horse.
 
 With the precision K = S^-1 and z = x - mean, zero where missing, a pattern asks for one small
 factor, of A_ss with k = min(n_o, n_m):
@@ -6,12 +6,11 @@ factor, of A_ss with k = min(n_o, n_m):
 - missing side (A = K, s = m): E[z_m] = -K_mm^-1 (K z)_m, and C = K_mm^-1 is the conditional
   covariance. The distance is evaluated after filling, |R z|^2 with R'R = K: the shorter
   z'Kz - u'Cu subtracts numbers up to cond(S) times the result.
-- observed side (A = S, s = o): a = S_oo^-1 z_o and P = S_oo^-1 are summed as they are and pulled
-  back through S once per iteration (`statistics.pull_back`).
+- observed side (A = S, s = o): a = S_oo^-1 z_o and P = S_oo^-1 are summed as they are, touching
+  observed cells only, and pulled back through S once per iteration (`statistics.pull_back`).
 
-Above ROOT_CONDITION the small matrices are not formed at all: a QR factorisation of the columns
-R[:, m], or of the rows G[o, :] of S = G G', gives the same quantities without squaring the
-condition number. That is the square-root form; it is chosen per component.
+Densities need the factor; only patterns that get some responsibility need the inverse, so it waits
+until responsibilities are known. Above ROOT_CONDITION a component is solved in `root_form`.
 """
 
 from __future__ import annotations
@@ -19,16 +18,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import blas, lapack
 
+from gapmix import kernels
+from gapmix.kernels.blas import add_products
 from gapmix.parameters import Factored, Parameters, factor
-from gapmix.plan import Group
+from gapmix.plan import Batches
 from gapmix.rows import Block, expand
+from gapmix.solvers import root_form
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.statistics import Moments, Statistics, pull_back
 
 SUMS_DIAGONAL = False
 ROOT_CONDITION = 1e6  # Cholesky of K_mm loses about eps * condition; see docs/method.md
-LOOP_ROWS = 8  # patterns with at least this many rows on average are solved one by one
+NEGLIGIBLE = 1e-20  # of the largest responsibility in a block: no digit of a sum depends on it
+DOT_COST = 6.0  # a multiply-add of a dot product against one of a large matrix product
+TRIANGULAR_FROM = 64  # columns from which a triangular product beats a full one
 
 
 class Prepared(NamedTuple):
@@ -39,152 +44,206 @@ class Prepared(NamedTuple):
     root_form: np.ndarray  # (K,) bool
 
 
-class Solved(NamedTuple):
-    """One group of patterns under one component."""
-
-    spread: np.ndarray  # (B, k, k) inverse of A_ss; (B, d, k) orthonormal on the whitened side
-
-
 class Held(NamedTuple):
     """One component's share of a visit."""
 
-    rows: np.ndarray  # (n_b, d) E[z] on the missing side; a or b on the observed side
-    solved: tuple[Solved, ...]  # one for each group
+    rows: np.ndarray  # (n_b, d) E[z] for rows on the missing side, which come first
+    solution: np.ndarray  # A_ss^-1 times the right-hand sides, as `plan.Batches` lays them out
+    packed: np.ndarray  # factors of small index sets, eight side by side
+    large: dict[int, np.ndarray]  # factors of large ones, by pattern
 
 
 def prepare(parameters: Parameters) -> Prepared:
     """Factor the covariances and choose the square-root form where conditioning demands it."""
     factored = factor(parameters)
-    return Prepared(parameters.means, factored, factored.condition > ROOT_CONDITION)
+    means = np.ascontiguousarray(parameters.means)
+    return Prepared(means, factored, factored.condition > ROOT_CONDITION)
 
 
 def visit(prepared: Prepared, block: Block) -> Visit:
-    """Return log densities; hold completed rows and inverses for `accumulate`."""
+    """Return log densities; hold completed rows and factors for `accumulate`."""
     n_components = len(prepared.means)
-    observed = expand(block.observed, block)
+    n_observed = expand(block.observed.sum(axis=1), block)
     log_density = np.empty((len(block.x), n_components))
-    held = []
+    held: list[Held | root_form.Held] = []
     for k in range(n_components):
-        z = np.where(observed, block.x - prepared.means[k], 0.0)
-        solve = _solve_root if prepared.root_form[k] else _solve_plain
-        distance, log_det, component_held = solve(z, block, prepared.factored, k)
-        log_density[:, k] = -0.5 * (observed.sum(axis=1) * LOG_2PI + log_det + distance)
-        held.append(component_held)
+        z = center(block, prepared.means[k])
+        one: Held | root_form.Held
+        if prepared.root_form[k]:
+            distance, log_det, one = root_form.solve(z, block, prepared.factored, k)
+        else:
+            distance, log_det, one = _solve(z, block, prepared.factored, k)
+        log_density[:, k] = -0.5 * (n_observed * LOG_2PI + log_det + distance)
+        held.append(one)
     return Visit(log_density, held)
 
 
-def _solve_plain(
+def center(block: Block, mean: np.ndarray) -> np.ndarray:
+    """Return the block's rows less the mean, 0 where missing, (n_b, d)."""
+    z = np.empty_like(block.x)
+    kernels.load("lanes").center(block.x, block.observed, block.start, mean, z)
+    return z
+
+
+def _solve(
     z: np.ndarray, block: Block, factored: Factored, k: int
 ) -> tuple[np.ndarray, np.ndarray, Held]:
-    """Return distance (n_b,), log|S_oo| (n_b,) and what to hold, by Cholesky of A_ss."""
-    rows, distance, log_det = z.copy(), np.empty(len(z)), np.empty(len(z))
-    solved = []
-    for group in block.groups:
-        matrix = factored.prec[k] if group.missing_side else factored.sigma[k]
-        chol = np.linalg.cholesky(
-            matrix[group.variables[:, :, None], group.variables[:, None, :]]
-        )  # (B, k, k)
-        half = np.linalg.inv(chol)
-        inverse = half.transpose(0, 2, 1) @ half
-        log_det_ss = 2.0 * np.log(np.diagonal(chol, axis1=1, axis2=2)).sum(axis=1)
-        row, cell = group.row, (group.row[:, None], group.variables[group.member])
-        if group.missing_side:
-            right = (z[row] @ matrix)[np.arange(row.size)[:, None], cell[1]]
-            rows[cell] = -_apply(inverse, group, right)
-            distance[row] = ((rows[row] @ factored.root[k].T) ** 2).sum(axis=1)
-            log_det[row] = factored.log_det[k] + log_det_ss[group.member]
-        else:
-            rows[cell] = _apply(inverse, group, z[cell])
-            distance[row] = (_apply(half, group, z[cell]) ** 2).sum(axis=1)
-            log_det[row] = log_det_ss[group.member]
-        solved.append(Solved(inverse))
-    return distance, log_det, Held(rows, tuple(solved))
+    """Return distance (n_b,), log|S_oo| (n_b,) and what to hold; z becomes the completed rows."""
+    lanes = kernels.load("lanes")
+    batches, m = block.batches, block.n_missing_side
+    layout = batches[:10]
+    sigma, prec = factored.sigma[k], factored.prec[k]
+    solution = np.empty(batches.n_solution)
+    if _dots_are_cheaper(block):
+        lanes.gather_products(*layout, prec, z, solution)
+    else:
+        lanes.gather(*layout, z[:m] @ prec, z, solution)
+    packed = np.empty((batches.n_packed, lanes.LANES))
+    log_det = np.zeros(len(block.observed))
+    bad = lanes.solve_block(prec, sigma, *_small(batches), solution, packed, log_det)
+    if bad >= 0:
+        raise np.linalg.LinAlgError(f"Component {k}, pattern {bad}: no Cholesky factor.")
+    large = _solve_large(prec, sigma, batches, solution, log_det)
+
+    distance = np.empty(len(z))
+    lanes.measure(*layout, z, solution, distance)
+    lanes.fill(*layout, solution, z)
+    distance[:m] = squared_length(z[:m], factored.root[k])
+    log_det_rows = expand(log_det, block)
+    log_det_rows[:m] += factored.log_det[k]
+    return distance, log_det_rows, Held(z, solution, packed, large)
 
 
-def _solve_root(
-    z: np.ndarray, block: Block, factored: Factored, k: int
-) -> tuple[np.ndarray, np.ndarray, Held]:
-    """Return the same as `_solve_plain`, by QR of R[:, m] or of G[o, :]'."""
-    rows, distance, log_det = z.copy(), np.empty(len(z)), np.empty(len(z))
-    solved = []
-    for group in block.groups:
-        row, cell = group.row, (group.row[:, None], group.variables[group.member])
-        columns = factored.root[k].T if group.missing_side else factored.chol[k]
-        ortho, upper = np.linalg.qr(columns[group.variables].transpose(0, 2, 1))  # (B,d,k), (B,k,k)
-        half = np.linalg.inv(upper)
-        log_det_ss = 2.0 * np.log(np.abs(np.diagonal(upper, axis1=1, axis2=2))).sum(axis=1)
-        if group.missing_side:
-            white = z[row] @ columns  # R z
-            inside = _apply(ortho.transpose(0, 2, 1), group, white)
-            rows[cell] = -_apply(half, group, inside)
-            distance[row] = ((white - _apply(ortho, group, inside)) ** 2).sum(axis=1)
-            log_det[row] = factored.log_det[k] + log_det_ss[group.member]
-            solved.append(Solved(half @ half.transpose(0, 2, 1)))
-        else:
-            inside = _apply(half.transpose(0, 2, 1), group, z[cell])
-            rows[row] = _apply(ortho, group, inside)  # b = G' a
-            distance[row] = (inside**2).sum(axis=1)
-            log_det[row] = log_det_ss[group.member]
-            solved.append(Solved(ortho))
-    return distance, log_det, Held(rows, tuple(solved))
+def _dots_are_cheaper(block: Block) -> bool:
+    """Tell whether (K z)_m is best computed entry by entry instead of as a whole product."""
+    m, d = block.n_missing_side, block.x.shape[1]
+    n_missing = int((~block.observed).sum(axis=1) @ np.diff(block.start))
+    return DOT_COST * min(n_missing, block.batches.n_solution) < m * d
 
 
-def _apply(matrices: np.ndarray, group: Group, right: np.ndarray) -> np.ndarray:
-    """Multiply each row of `right` (R, j) by its pattern's matrix (B, i, j), giving (R, i)."""
-    n_patterns, n_rows = len(matrices), len(right)
-    if n_patterns == n_rows:
-        return (matrices @ right[:, :, None])[:, :, 0]
-    if n_rows < LOOP_ROWS * n_patterns:
-        return (matrices[group.member] @ right[:, :, None])[:, :, 0]
-    result = np.empty((n_rows, matrices.shape[1]))
-    bounds = np.searchsorted(group.member, np.arange(n_patterns + 1))
-    for b in range(n_patterns):
-        rows = slice(bounds[b], bounds[b + 1])
-        result[rows] = right[rows] @ matrices[b].T
-    return result
+def _small(batches: Batches) -> tuple[np.ndarray, ...]:
+    """Return the layout of the groups that are solved in lanes."""
+    n = batches.n_small
+    return (
+        batches.side[:n],
+        batches.size[:n],
+        batches.low[:n],
+        batches.high[:n],
+        batches.pattern,
+        batches.variables,
+        batches.variable_start,
+        batches.packed_start[:n],
+        batches.start,
+        batches.solution_start,
+    )
+
+
+def _solve_large(
+    prec: np.ndarray,
+    sigma: np.ndarray,
+    batches: Batches,
+    solution: np.ndarray,
+    log_det: np.ndarray,
+) -> dict[int, np.ndarray]:
+    """Factor large index sets by LAPACK and solve with them, in place; return the factors."""
+    factors = {}
+    for g in range(batches.n_small, len(batches.size)):
+        matrix = prec if batches.side[g] else sigma
+        for p in batches.pattern[batches.low[g] : batches.high[g]]:
+            s, part, _ = _part_of(batches, g, p)
+            upper, info = lapack.dpotrf(matrix[s[:, None], s].T, lower=0, overwrite_a=True)
+            if info:
+                raise np.linalg.LinAlgError(f"Pattern {p}: no Cholesky factor.")
+            log_det[p] = 2.0 * np.log(np.diagonal(upper)).sum()
+            right = solution[part].reshape(-1, s.size)
+            solution[part] = lapack.dpotrs(upper, right.T, lower=0)[0].T.ravel()
+            factors[int(p)] = upper
+    return factors
+
+
+def _part_of(batches: Batches, g: int, p: int) -> tuple[np.ndarray, slice, slice]:
+    """Return the variables, the part of the solutions and the rows of pattern p of group g."""
+    k = int(batches.size[g])
+    v, s = int(batches.variable_start[p]), int(batches.solution_start[p])
+    rows = slice(int(batches.start[p]), int(batches.start[p + 1]))
+    n_rows = rows.stop - rows.start
+    return batches.variables[v : v + k], slice(s, s + n_rows * k), rows
+
+
+def squared_length(rows: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Return |R z|^2 of each row, (m,), R lower triangular."""
+    if not len(rows):
+        return np.empty(0)
+    if rows.shape[1] < TRIANGULAR_FROM:
+        white = rows @ root.T
+    else:
+        white = blas.dtrmm(1.0, root.T, rows.T, side=0, lower=0, trans_a=1).T
+    return np.einsum("ij,ij->i", white, white)
 
 
 def accumulate(
     prepared: Prepared, block: Block, visit: Visit, resp: np.ndarray, total: Statistics
 ) -> None:
-    """Add sums of rows by matrix products, and of inverses once per pattern."""
-    on_missing = _rows_on_missing_side(block)
-    d = block.x.shape[1]
+    """Add sums of rows by matrix products, and of inverses once per pattern that matters."""
     for k, held in enumerate(visit.held):
-        for side, n, first, second in (
-            (on_missing, total.resp, total.first, total.second),
-            (~on_missing, total.dual_resp, total.dual_first, total.dual_second),
-        ):
-            r = resp[side, k]
-            rows = held.rows[side]
-            n[k] += r.sum()
-            first[k] += r @ rows
-            second[k] += (rows.T * r) @ rows
-        for group, solved in zip(block.groups, held.solved, strict=True):
-            weight = np.bincount(group.member, resp[group.row, k], len(group.pattern))  # (B,)
-            if group.missing_side:
-                total.second[k] += _embed_sum(weight, solved.spread, group.variables, d)
-            elif prepared.root_form[k]:
-                columns = (solved.spread * np.sqrt(weight)[:, None, None]).transpose(1, 0, 2)
-                columns = columns.reshape(d, -1)
-                total.dual_second[k] -= columns @ columns.T
-            else:
-                total.dual_second[k] -= _embed_sum(weight, solved.spread, group.variables, d)
+        r = np.where(resp[:, k] > NEGLIGIBLE * resp[:, k].max(), resp[:, k], 0.0)
+        accumulate_component(prepared, block, k, held, r, total)
 
 
-def _embed_sum(weight: np.ndarray, inverse: np.ndarray, index: np.ndarray, d: int) -> np.ndarray:
-    """Return the sum over patterns of weight * inverse, placed at its variables, (d, d)."""
-    place = index[:, :, None] * d + index[:, None, :]
-    values = weight[:, None, None] * inverse
-    return np.bincount(place.ravel(), values.ravel(), d * d).reshape(d, d)
+def accumulate_component(
+    prepared: Prepared,
+    block: Block,
+    k: int,
+    held: Held | root_form.Held,
+    r: np.ndarray,
+    total: Statistics,
+) -> None:
+    """Add the share of component k, whose responsibilities are r (n_b,)."""
+    if isinstance(held, root_form.Held):
+        root_form.accumulate(prepared.factored, block, k, held, r, total)
+        return
+    accumulate_completed(block, k, held.rows, r, total)
+    total.dual_resp[k] += r[block.n_missing_side :].sum()
+    kernels.load("lanes").add_block(
+        *_small(block.batches),
+        held.solution,
+        held.packed,
+        r,
+        total.second[k],
+        total.dual_second[k],
+        total.dual_first[k],
+    )
+    _add_large(block.batches, k, held, r, total)
 
 
-def _rows_on_missing_side(block: Block) -> np.ndarray:
-    """Return True (n_b,) for rows solved on their missing variables."""
-    on_missing = np.zeros(len(block.x), dtype=bool)
-    for group in block.groups:
-        on_missing[group.row] = group.missing_side
-    return on_missing
+def accumulate_completed(
+    block: Block, k: int, rows: np.ndarray, r: np.ndarray, total: Statistics
+) -> None:
+    """Add sums over the completed rows of the missing side; rows without weight are passed over."""
+    active = np.flatnonzero(r[: block.n_missing_side])
+    chosen = rows[active]
+    total.resp[k] += r[active].sum()
+    total.first[k] += r[active] @ chosen
+    chosen *= np.sqrt(r[active])[:, None]
+    add_products(chosen, total.second[k])
+
+
+def _add_large(batches: Batches, k: int, held: Held, r: np.ndarray, total: Statistics) -> None:
+    """Add the inverses of large index sets, and solutions on the observed side."""
+    for g in range(batches.n_small, len(batches.size)):
+        for p in batches.pattern[batches.low[g] : batches.high[g]]:
+            s, part, rows = _part_of(batches, g, p)
+            weight = float(r[rows].sum())
+            if weight == 0.0:
+                continue
+            inverse, _ = lapack.dpotri(held.large[int(p)], lower=0)  # upper in Fortran order
+            cells = (s[:, None], s)
+            if batches.side[g]:
+                total.second[k][cells] += weight * np.tril(inverse.T)
+                continue
+            a = held.solution[part].reshape(-1, s.size)
+            total.dual_first[k][s] += r[rows] @ a
+            total.dual_second[k][cells] += (a.T * r[rows]) @ a - weight * np.tril(inverse.T)
 
 
 def moments(prepared: Prepared, statistics: Statistics) -> Moments:
@@ -202,41 +261,34 @@ def complete(prepared: Prepared, block: Block) -> Completed:
     seen = visit(prepared, block)
     n_components, d = prepared.means.shape
     observed = expand(block.observed, block)
-    on_missing = _rows_on_missing_side(block)
+    m = block.n_missing_side
     deviation = np.empty((n_components, len(block.x), d))
     variance = np.zeros((n_components, len(block.observed), d))
     for k, held in enumerate(seen.held):
-        back = prepared.factored.chol[k] if prepared.root_form[k] else prepared.factored.sigma[k]
-        deviation[k] = held.rows
-        deviation[k, ~on_missing] = held.rows[~on_missing] @ back.T
+        deviation[k, :m] = held.rows[:m]
+        if isinstance(held, root_form.Held):
+            deviation[k, m:] = held.rows[m:] @ prepared.factored.chol[k].T
+        else:
+            deviation[k, m:] = (
+                _dense_solution(block, held.solution)[m:] @ prepared.factored.sigma[k]
+            )
         deviation[k] = np.where(observed, block.x - prepared.means[k], deviation[k])
-        for group, solved in zip(block.groups, held.solved, strict=True):
-            if group.missing_side:
-                variance[k, group.pattern[:, None], group.variables] = np.diagonal(
-                    solved.spread, axis1=1, axis2=2
-                )
-            else:
-                variance[k, group.pattern] = _variance_from_observed(
-                    prepared, k, group, solved.spread
-                )
-    variance[:, block.observed] = 0.0
+        # Done once, not in every iteration: the careful form is fast enough for all.
+        variance[k] = root_form.variances(prepared.factored, block, k)
     return Completed(seen.log_density, deviation, variance)
 
 
-def _variance_from_observed(
-    prepared: Prepared, k: int, group: Group, spread: np.ndarray
-) -> np.ndarray:
-    """Return diag(S - S P S), (B, d): the variance left once the observed variables are known."""
-    sigma = prepared.factored.sigma[k]
-    if prepared.root_form[k]:
-        explained = ((prepared.factored.chol[k] @ spread) ** 2).sum(axis=2)
-    else:
-        cross = sigma[group.variables]  # (B, k, d)
-        explained = (cross * (spread @ cross)).sum(axis=1)
-    return np.maximum(np.diagonal(sigma) - explained, 0.0)
+def _dense_solution(block: Block, solution: np.ndarray) -> np.ndarray:
+    """Return the solutions at their variables, (n_b, d), zero elsewhere."""
+    dense = np.zeros_like(block.x)
+    for g in range(len(block.batches.size)):
+        for p in block.batches.pattern[block.batches.low[g] : block.batches.high[g]]:
+            s, part, rows = _part_of(block.batches, g, p)
+            dense[rows, s] = solution[part].reshape(rows.stop - rows.start, s.size)
+    return dense
 
 
-def notes(prepared: Prepared) -> tuple[str, ...]:
+def notes(prepared: Prepared, statistics: Statistics) -> tuple[str, ...]:
     """Record the components that needed the square-root form."""
     return tuple(
         f"component {k}: square-root form (condition {prepared.factored.condition[k]:.1e})"

@@ -11,10 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gapmix.parameters import Parameters, cholesky, dense_covariances, factor
+from gapmix.parameters import (
+    Parameters,
+    cholesky,
+    dense_covariances,
+    distinct_covariances,
+    factor,
+)
 from gapmix.rows import Block
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
-from gapmix.statistics import Moments, Statistics
+from gapmix.statistics import Moments, Statistics, mirror
 
 SUMS_DIAGONAL = False
 Pieces = Callable[[Block], Iterator[tuple[int, slice]]]
@@ -31,7 +37,7 @@ class Solved(NamedTuple):
 
 def prepare(parameters: Parameters) -> Parameters:
     """Return the parameters with full matrices; refuses covariances that have no factor."""
-    for k, sigma in enumerate(parameters.covariances if parameters.covariances.ndim == 3 else ()):
+    for k, sigma in enumerate(distinct_covariances(parameters)):
         cholesky(sigma, k)
     return parameters._replace(covariances=dense_covariances(parameters))
 
@@ -94,7 +100,7 @@ def accumulate(
 
 def moments(parameters: Parameters, statistics: Statistics) -> Moments:
     """Return the moments as they were summed."""
-    return Moments(statistics.resp, statistics.first, statistics.second)
+    return Moments(statistics.resp, statistics.first, mirror(statistics.second))
 
 
 def precisions(parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
@@ -111,12 +117,12 @@ def complete(parameters: Parameters, block: Block, pieces: Pieces = by_pattern) 
     variance = np.zeros((n_components, len(block.observed), d))
     for k, solved in enumerate(seen.held):
         for rows, one in solved:
-            deviation[k, rows, one.missing[:, None]] = one.filled.T
+            deviation[k][rows, one.missing] = one.filled
             p = np.searchsorted(block.start, rows.start, side="right") - 1
             variance[k, p, one.missing] = np.diagonal(one.covariance)
     return Completed(seen.log_density, deviation, variance)
 
 
-def notes(parameters: Parameters) -> tuple[str, ...]:
+def notes(parameters: Parameters, statistics: Statistics) -> tuple[str, ...]:
     """Return nothing: there is one way only."""
     return ()

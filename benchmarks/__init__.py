@@ -1,0 +1,1 @@
+"""Benchmarks, and the problems they share with the tests."""

@@ -1,0 +1,92 @@
+"""BLAS on parts of larger arrays, without copies.
+
+SciPy's Python wrappers copy an array unless it is contiguous; the routines themselves take a
+leading dimension. They are reached through the pointers SciPy exports for Cython. Calls release
+the interpreter lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cython_blas
+
+_INT = ctypes.POINTER(ctypes.c_int)
+_REAL = ctypes.POINTER(ctypes.c_double)
+_ADDRESS = ctypes.c_void_p
+
+
+def _routine(name: str, *argument_types: Any) -> Any:
+    capsule = cython_blas.__pyx_capi__[name]
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    return ctypes.CFUNCTYPE(None, *argument_types)(address)
+
+
+_dtrsm = _routine(
+    "dtrsm",
+    *[ctypes.c_char_p] * 4,
+    *[_INT] * 2,
+    _REAL,
+    *[_ADDRESS, _INT] * 2,
+)
+_dsyrk = _routine(
+    "dsyrk",
+    *[ctypes.c_char_p] * 2,
+    *[_INT] * 2,
+    _REAL,
+    *[_ADDRESS, _INT],
+    _REAL,
+    *[_ADDRESS, _INT],
+)
+_ONE = ctypes.c_double(1.0)
+
+
+def solve_upper(upper: np.ndarray, size: int, rows: np.ndarray, *, transposed: bool) -> None:
+    """Solve U x = b, or U' x = b, for each row b of `rows` (r, size), in place.
+
+    U is the leading (size, size) part of `upper`, a C-ordered array of any width; BLAS sees it as
+    a lower triangle in Fortran order. `rows` is C-contiguous.
+    """
+    if size == 0 or len(rows) == 0:
+        return
+    _dtrsm(
+        b"L",
+        b"L",
+        b"N" if transposed else b"T",
+        b"N",
+        ctypes.c_int(size),
+        ctypes.c_int(len(rows)),
+        _ONE,
+        upper.ctypes.data,
+        ctypes.c_int(upper.shape[1]),
+        rows.ctypes.data,
+        ctypes.c_int(rows.shape[1]),
+    )
+
+
+def add_products(rows: np.ndarray, total: np.ndarray) -> None:
+    """Add rows' rows, (d, d), to the lower triangle of `total`, in place: half a full product.
+
+    Both arrays are C-contiguous.
+    """
+    n, d = rows.shape
+    if n:
+        _dsyrk(
+            b"U",
+            b"N",
+            ctypes.c_int(d),
+            ctypes.c_int(n),
+            _ONE,
+            rows.ctypes.data,
+            ctypes.c_int(d),
+            _ONE,
+            total.ctypes.data,
+            ctypes.c_int(d),
+        )

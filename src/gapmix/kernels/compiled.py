@@ -1,0 +1,48 @@
+"""How kernels are compiled: serial, without the interpreter lock, kept on disk between runs.
+
+Without Numba the package works all the same: every kernel has a NumPy twin, and `compile_kernel`
+then returns the twin.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+numba: Any
+try:
+    import numba
+except ImportError:
+    numba = None
+
+logger = logging.getLogger("gapmix")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+HAS_NUMBA = numba is not None
+
+
+def compile_kernel(signature: str, twin: Callable[..., Any] | None) -> Callable[[F], F]:
+    """Return a decorator that compiles a function for one signature, or replaces it by its twin.
+
+    A kernel that only other kernels call needs no twin. Summation order inside a kernel is fixed at
+    compile time (reassociation is allowed so that sums use vector registers), hence the same bits
+    on every call.
+    """
+
+    def decorate(function: F) -> F:
+        if numba is None:
+            return cast(F, twin)
+        options: dict[str, Any] = {
+            "nogil": True,
+            "fastmath": {"reassoc", "contract"},
+            "error_model": "numpy",  # a bad pivot gives NaN, which callers test for
+        }
+        try:
+            return cast(F, numba.njit(signature, cache=True, **options)(function))
+        except RuntimeError:  # no folder to keep the compiled code in
+            logger.info("compiled kernels cannot be kept on disk; compiling anew in each process")
+            return cast(F, numba.njit(signature, **options)(function))
+
+    return decorate

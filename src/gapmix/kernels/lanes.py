@@ -1,0 +1,400 @@
+"""Many small factorisations side by side: eight patterns of one size share the vector registers.
+
+Matrices of a batch are interleaved, element (i, j) of all eight next to each other, so that the
+innermost loop runs over patterns and compiles to single vector instructions. Lower triangles are
+stored row by row, (i, j) at i (i + 1) / 2 + j, with the *inverse* of each diagonal element.
+
+`kernels.twins` has the same functions in plain NumPy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gapmix.kernels import twins
+from gapmix.kernels.compiled import compile_kernel
+
+LANES = 8
+_LOGS_AT_ONCE = 16  # diagonal elements multiplied before a logarithm is taken
+
+_MATRIX = "float64[:, ::1]"
+_INTS = "int64[::1]"
+_REALS = "float64[::1]"
+_LAYOUT = ", ".join([_INTS] * 10)  # the arrays of `plan.Batches`, in their order
+
+
+@compile_kernel(f"void({_MATRIX}, boolean[:, ::1], {_INTS}, {_REALS}, {_MATRIX})", twins.center)
+def center(x, observed, start, mean, z):  # type: ignore[no-untyped-def]
+    """Set z to x - mean where observed and to 0 elsewhere; rows of pattern p share observed[p]."""
+    d = x.shape[1]
+    for p in range(observed.shape[0]):
+        for i in range(start[p], start[p + 1]):
+            for j in range(d):
+                z[i, j] = x[i, j] - mean[j] if observed[p, j] else 0.0
+
+
+@compile_kernel(f"void({_LAYOUT}, {_MATRIX}, {_MATRIX}, {_REALS})", twins.gather)
+def gather(  # type: ignore[no-untyped-def]
+    side,
+    size,
+    low,
+    high,
+    pattern,
+    variables,
+    variable_start,
+    packed_start,
+    start,
+    solution_start,
+    missing_source,
+    observed_source,
+    solution,
+):
+    """Collect right-hand sides: for each row, its source's values at the pattern's variables."""
+    for g in range(side.size):
+        k = size[g]
+        source = missing_source if side[g] == 1 else observed_source
+        for q in range(low[g], high[g]):
+            p = pattern[q]
+            v = variable_start[p]
+            s = solution_start[p]
+            for row in range(start[p], start[p + 1]):
+                for i in range(k):
+                    solution[s + i] = source[row, variables[v + i]]
+                s += k
+
+
+@compile_kernel(f"void({_LAYOUT}, {_MATRIX}, {_MATRIX}, {_REALS})", twins.gather_products)
+def gather_products(  # type: ignore[no-untyped-def]
+    side,
+    size,
+    low,
+    high,
+    pattern,
+    variables,
+    variable_start,
+    packed_start,
+    start,
+    solution_start,
+    prec,
+    z,
+    solution,
+):
+    """Do what `gather` does, with (prec z) at the missing variables computed on the way.
+
+    Cheaper than the whole product when few variables are missing.
+    """
+    d = z.shape[1]
+    for g in range(side.size):
+        k = size[g]
+        for q in range(low[g], high[g]):
+            p = pattern[q]
+            v = variable_start[p]
+            s = solution_start[p]
+            for row in range(start[p], start[p + 1]):
+                values = z[row]
+                if side[g] == 0:
+                    for i in range(k):
+                        solution[s + i] = values[variables[v + i]]
+                else:
+                    for i in range(k):
+                        line = prec[variables[v + i]]
+                        total = 0.0
+                        for j in range(d):
+                            total += line[j] * values[j]
+                        solution[s + i] = total
+                s += k
+
+
+@compile_kernel(f"void({_LAYOUT}, {_MATRIX}, {_REALS}, {_REALS})", twins.measure)
+def measure(  # type: ignore[no-untyped-def]
+    side,
+    size,
+    low,
+    high,
+    pattern,
+    variables,
+    variable_start,
+    packed_start,
+    start,
+    solution_start,
+    z,
+    solution,
+    distance,
+):
+    """Set the distance of rows on the observed side, z_o' S_oo^-1 z_o."""
+    for g in range(side.size):
+        k = size[g]
+        if side[g] == 1:
+            continue
+        for q in range(low[g], high[g]):
+            p = pattern[q]
+            v = variable_start[p]
+            s = solution_start[p]
+            for row in range(start[p], start[p + 1]):
+                total = 0.0
+                for i in range(k):
+                    total += z[row, variables[v + i]] * solution[s + i]
+                distance[row] = total
+                s += k
+
+
+@compile_kernel(f"void({_LAYOUT}, {_REALS}, {_MATRIX})", twins.fill)
+def fill(  # type: ignore[no-untyped-def]
+    side,
+    size,
+    low,
+    high,
+    pattern,
+    variables,
+    variable_start,
+    packed_start,
+    start,
+    solution_start,
+    solution,
+    rows,
+):
+    """Fill the gaps of rows on the missing side: minus the solution, at the missing variables."""
+    for g in range(side.size):
+        k = size[g]
+        if side[g] == 0:
+            continue
+        for q in range(low[g], high[g]):
+            p = pattern[q]
+            v = variable_start[p]
+            s = solution_start[p]
+            for row in range(start[p], start[p + 1]):
+                for i in range(k):
+                    rows[row, variables[v + i]] = -solution[s + i]
+                s += k
+
+
+@compile_kernel("void(float64[:, ::1], int64, int64)", None)
+def _cholesky(a, base, k):  # type: ignore[no-untyped-def]
+    for i in range(k):
+        row_i = base + i * (i + 1) // 2
+        for j in range(i + 1):
+            row_j = base + j * (j + 1) // 2
+            for p in range(j):
+                for lane in range(LANES):
+                    a[row_i + j, lane] -= a[row_i + p, lane] * a[row_j + p, lane]
+            if i == j:
+                for lane in range(LANES):
+                    a[row_i + i, lane] = 1.0 / np.sqrt(a[row_i + i, lane])
+            else:
+                for lane in range(LANES):
+                    a[row_i + j, lane] *= a[row_j + j, lane]
+
+
+@compile_kernel("void(float64[:, ::1], int64, int64, float64[:, ::1])", None)
+def _solve(a, base, k, b):  # type: ignore[no-untyped-def]
+    for i in range(k):
+        row = base + i * (i + 1) // 2
+        for p in range(i):
+            for lane in range(LANES):
+                b[i, lane] -= a[row + p, lane] * b[p, lane]
+        for lane in range(LANES):
+            b[i, lane] *= a[row + i, lane]
+    for i in range(k - 1, -1, -1):
+        row = base + i * (i + 1) // 2
+        for lane in range(LANES):
+            b[i, lane] *= a[row + i, lane]
+        for p in range(i):
+            for lane in range(LANES):
+                b[p, lane] -= a[row + p, lane] * b[i, lane]
+
+
+@compile_kernel("void(float64[:, ::1], int64, float64[:, ::1])", None)
+def _invert(a, k, inverse):  # type: ignore[no-untyped-def]
+    """Turn the factor L into L^-1 in place, then set inverse = L^-T L^-1 (lower triangle)."""
+    for i in range(k):
+        row_i = i * (i + 1) // 2
+        for j in range(i):
+            row_j = j * (j + 1) // 2
+            for lane in range(LANES):
+                a[row_i + j, lane] *= a[row_j + j, lane]
+            for p in range(j + 1, i):
+                row_p = p * (p + 1) // 2
+                for lane in range(LANES):
+                    a[row_i + j, lane] += a[row_i + p, lane] * a[row_p + j, lane]
+            for lane in range(LANES):
+                a[row_i + j, lane] *= -a[row_i + i, lane]
+    for i in range(k):
+        row_i = i * (i + 1) // 2
+        for j in range(i + 1):
+            for lane in range(LANES):
+                inverse[row_i + j, lane] = a[row_i + i, lane] * a[row_i + j, lane]
+    for p in range(k):
+        row_p = p * (p + 1) // 2
+        for i in range(p):
+            row_i = i * (i + 1) // 2
+            for j in range(i + 1):
+                for lane in range(LANES):
+                    inverse[row_i + j, lane] += a[row_p + i, lane] * a[row_p + j, lane]
+
+
+@compile_kernel(
+    f"int64({_MATRIX}, {_MATRIX}, {_LAYOUT}, {_REALS}, {_MATRIX}, {_REALS})",
+    twins.solve_block,
+)
+def solve_block(  # type: ignore[no-untyped-def]
+    prec,
+    sigma,
+    side,
+    size,
+    low,
+    high,
+    pattern,
+    variables,
+    variable_start,
+    packed_start,
+    start,
+    solution_start,
+    solution,
+    packed,
+    log_det,
+):
+    """Factor A_ss of every pattern and solve with it, in place of the right-hand sides.
+
+    Groups g have `side[g]` (1 missing: A = prec; 0 observed: A = sigma), `size[g]` and the patterns
+    pattern[low[g]:high[g]]. On entry `solution` holds right-hand sides (rows of a pattern
+    together, k numbers each, from solution_start[p] on), on return A_ss^-1 times them. `packed`
+    receives the factors and `log_det` (P_b,) log|A_ss|. Returns -1, or a pattern that has no
+    factor.
+    """
+    work = np.empty((max(1, size.max() if size.size else 1), LANES))
+    products = np.empty(LANES)
+    for g in range(side.size):
+        k = size[g]
+        matrix = prec if side[g] == 1 else sigma
+        n_elements = k * (k + 1) // 2
+        for q in range(low[g], high[g], LANES):
+            n_used = min(LANES, high[g] - q)
+            base = packed_start[g] + (q - low[g]) // LANES * n_elements
+            for lane in range(LANES):
+                # lanes without a pattern of their own repeat the first one
+                p = pattern[q + (lane if lane < n_used else 0)]
+                v = variable_start[p]
+                for i in range(k):
+                    row = base + i * (i + 1) // 2
+                    line = matrix[variables[v + i]]
+                    for j in range(i + 1):
+                        packed[row + j, lane] = line[variables[v + j]]
+            _cholesky(packed, base, k)
+
+            for lane in range(LANES):
+                products[lane] = 1.0
+            for lane in range(n_used):
+                log_det[pattern[q + lane]] = 0.0
+            for i in range(k):
+                diagonal = base + i * (i + 1) // 2 + i
+                for lane in range(LANES):
+                    products[lane] *= packed[diagonal, lane]
+                if (i + 1) % _LOGS_AT_ONCE == 0 or i == k - 1:
+                    for lane in range(n_used):
+                        log_det[pattern[q + lane]] -= 2.0 * np.log(products[lane])
+                        products[lane] = 1.0
+            most = 0
+            for lane in range(n_used):
+                p = pattern[q + lane]
+                if not np.isfinite(log_det[p]):
+                    return p
+                most = max(most, start[p + 1] - start[p])
+            for r in range(most):
+                for lane in range(LANES):
+                    p = pattern[q + (lane if lane < n_used else 0)]
+                    here = r if r < start[p + 1] - start[p] else 0
+                    s = solution_start[p] + here * k
+                    for i in range(k):
+                        work[i, lane] = solution[s + i]
+                _solve(packed, base, k, work)
+                for lane in range(n_used):
+                    p = pattern[q + lane]
+                    if r < start[p + 1] - start[p]:
+                        s = solution_start[p] + r * k
+                        for i in range(k):
+                            solution[s + i] = work[i, lane]
+    return -1
+
+
+@compile_kernel(
+    f"void({_LAYOUT}, {_REALS}, {_MATRIX}, {_REALS}, {_MATRIX}, {_MATRIX}, {_REALS})",
+    twins.add_block,
+)
+def add_block(  # type: ignore[no-untyped-def]
+    side,
+    size,
+    low,
+    high,
+    pattern,
+    variables,
+    variable_start,
+    packed_start,
+    start,
+    solution_start,
+    solution,
+    packed,
+    resp,
+    second,
+    dual_second,
+    dual_first,
+):
+    """Add weighted inverses of A_ss, and for the observed side the solutions, in place.
+
+    Missing side: second += w A_ss^-1. Observed side: dual_second += sum resp a a' - w A_ss^-1 and
+    dual_first += sum resp a. Lower triangles only. Patterns without responsibility cost nothing.
+    """
+    largest = max(1, size.max() if size.size else 1)
+    factor = np.empty((largest * (largest + 1) // 2, LANES))
+    inverse = np.empty((largest * (largest + 1) // 2, LANES))
+    chosen = np.empty(LANES, dtype=np.int64)
+    weight = np.empty(LANES)
+    for g in range(side.size):
+        k = size[g]
+        n_elements = k * (k + 1) // 2
+        if k == 0:
+            continue
+        n_chosen = 0
+        for q in range(low[g], high[g]):
+            p = pattern[q]
+            total = 0.0
+            for i in range(start[p], start[p + 1]):
+                total += resp[i]
+            if total > 0.0:
+                base = packed_start[g] + (q - low[g]) // LANES * n_elements
+                lane = (q - low[g]) % LANES
+                for e in range(n_elements):
+                    factor[e, n_chosen] = packed[base + e, lane]
+                chosen[n_chosen] = p
+                weight[n_chosen] = total
+                n_chosen += 1
+            if n_chosen == LANES or (q == high[g] - 1 and n_chosen > 0):
+                for lane in range(n_chosen, LANES):
+                    for e in range(n_elements):
+                        factor[e, lane] = factor[e, 0]
+                _invert(factor, k, inverse)
+                for lane in range(n_chosen):
+                    p = chosen[lane]
+                    v = variable_start[p]
+                    w = weight[lane]
+                    if side[g] == 1:
+                        for i in range(k):
+                            line = second[variables[v + i]]
+                            row = i * (i + 1) // 2
+                            for j in range(i + 1):
+                                line[variables[v + j]] += w * inverse[row + j, lane]
+                        continue
+                    for i in range(k):
+                        line = dual_second[variables[v + i]]
+                        row = i * (i + 1) // 2
+                        for j in range(i + 1):
+                            line[variables[v + j]] -= w * inverse[row + j, lane]
+                    for r in range(start[p + 1] - start[p]):
+                        s = solution_start[p] + r * k
+                        share = resp[start[p] + r]
+                        for i in range(k):
+                            line = dual_second[variables[v + i]]
+                            scaled = share * solution[s + i]
+                            dual_first[variables[v + i]] += scaled
+                            for j in range(i + 1):
+                                line[variables[v + j]] += scaled * solution[s + j]
+                n_chosen = 0

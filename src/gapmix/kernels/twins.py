@@ -1,0 +1,200 @@
+"""The kernels of `kernels.lanes` in plain NumPy: slow, obvious, and used when Numba is missing.
+
+They keep the same contract, layout of the factors included, so that either can follow the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+LANES = 8
+
+
+def center(
+    x: np.ndarray, observed: np.ndarray, start: np.ndarray, mean: np.ndarray, z: np.ndarray
+) -> None:
+    """Set z to x - mean where observed and to 0 elsewhere."""
+    z[:] = np.where(np.repeat(observed, np.diff(start), axis=0), x - mean, 0.0)
+
+
+def gather(
+    side: np.ndarray,
+    size: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    pattern: np.ndarray,
+    variables: np.ndarray,
+    variable_start: np.ndarray,
+    packed_start: np.ndarray,
+    start: np.ndarray,
+    solution_start: np.ndarray,
+    missing_source: np.ndarray,
+    observed_source: np.ndarray,
+    solution: np.ndarray,
+) -> None:
+    """Collect right-hand sides: for each row, its source's values at the pattern's variables."""
+    for g, p, _, _ in _walk(size, low, high, pattern, packed_start):
+        v = variables[variable_start[p] : variable_start[p] + size[g]]
+        source = missing_source if side[g] == 1 else observed_source
+        values = source[start[p] : start[p + 1]][:, v].ravel()
+        solution[solution_start[p] : solution_start[p] + values.size] = values
+
+
+def gather_products(
+    side: np.ndarray,
+    size: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    pattern: np.ndarray,
+    variables: np.ndarray,
+    variable_start: np.ndarray,
+    packed_start: np.ndarray,
+    start: np.ndarray,
+    solution_start: np.ndarray,
+    prec: np.ndarray,
+    z: np.ndarray,
+    solution: np.ndarray,
+) -> None:
+    """Do what `gather` does, with (prec z) at the missing variables computed on the way."""
+    layout = (side, size, low, high, pattern, variables, variable_start, packed_start, start)
+    gather(*layout, solution_start, z @ prec, z, solution)
+
+
+def measure(
+    side: np.ndarray,
+    size: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    pattern: np.ndarray,
+    variables: np.ndarray,
+    variable_start: np.ndarray,
+    packed_start: np.ndarray,
+    start: np.ndarray,
+    solution_start: np.ndarray,
+    z: np.ndarray,
+    solution: np.ndarray,
+    distance: np.ndarray,
+) -> None:
+    """Set the distance of rows on the observed side, z_o' S_oo^-1 z_o."""
+    for g, p, _, _ in _walk(size, low, high, pattern, packed_start):
+        if side[g] == 0:
+            v = variables[variable_start[p] : variable_start[p] + size[g]]
+            s, n_rows = int(solution_start[p]), int(start[p + 1] - start[p])
+            a = solution[s : s + n_rows * v.size].reshape(n_rows, v.size)
+            distance[start[p] : start[p + 1]] = (z[start[p] : start[p + 1]][:, v] * a).sum(axis=1)
+
+
+def fill(
+    side: np.ndarray,
+    size: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    pattern: np.ndarray,
+    variables: np.ndarray,
+    variable_start: np.ndarray,
+    packed_start: np.ndarray,
+    start: np.ndarray,
+    solution_start: np.ndarray,
+    solution: np.ndarray,
+    rows: np.ndarray,
+) -> None:
+    """Fill the gaps of rows on the missing side: minus the solution, at the missing variables."""
+    for g, p, _, _ in _walk(size, low, high, pattern, packed_start):
+        if side[g] == 1:
+            v = variables[variable_start[p] : variable_start[p] + size[g]]
+            s, n_rows = int(solution_start[p]), int(start[p + 1] - start[p])
+            values = solution[s : s + n_rows * v.size].reshape(n_rows, v.size)
+            rows[start[p] : start[p + 1], v] = -values
+
+
+def solve_block(
+    prec: np.ndarray,
+    sigma: np.ndarray,
+    side: np.ndarray,
+    size: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    pattern: np.ndarray,
+    variables: np.ndarray,
+    variable_start: np.ndarray,
+    packed_start: np.ndarray,
+    start: np.ndarray,
+    solution_start: np.ndarray,
+    solution: np.ndarray,
+    packed: np.ndarray,
+    log_det: np.ndarray,
+) -> int:
+    """Factor A_ss of every pattern and solve with it, in place of the right-hand sides."""
+    for g, p, base, lane in _walk(size, low, high, pattern, packed_start):
+        k = int(size[g])
+        v = variables[variable_start[p] : variable_start[p] + k]
+        matrix = prec if side[g] == 1 else sigma
+        try:
+            chol = np.linalg.cholesky(matrix[np.ix_(v, v)])
+        except np.linalg.LinAlgError:
+            return p
+        log_det[p] = 2.0 * np.log(np.diagonal(chol)).sum()
+        stored = chol.copy()
+        np.fill_diagonal(stored, 1.0 / np.diagonal(chol))
+        packed[base : base + k * (k + 1) // 2, lane] = stored[np.tril_indices(k)]
+        n_rows = int(start[p + 1] - start[p])
+        part = slice(int(solution_start[p]), int(solution_start[p]) + n_rows * k)
+        right = solution[part].reshape(n_rows, k)
+        solution[part] = np.linalg.solve(chol.T, np.linalg.solve(chol, right.T)).T.ravel()
+    return -1
+
+
+def add_block(
+    side: np.ndarray,
+    size: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    pattern: np.ndarray,
+    variables: np.ndarray,
+    variable_start: np.ndarray,
+    packed_start: np.ndarray,
+    start: np.ndarray,
+    solution_start: np.ndarray,
+    solution: np.ndarray,
+    packed: np.ndarray,
+    resp: np.ndarray,
+    second: np.ndarray,
+    dual_second: np.ndarray,
+    dual_first: np.ndarray,
+) -> None:
+    """Add weighted inverses of A_ss, and for the observed side the solutions, in place."""
+    for g, p, base, lane in _walk(size, low, high, pattern, packed_start):
+        k = int(size[g])
+        v = variables[variable_start[p] : variable_start[p] + k]
+        r = resp[start[p] : start[p + 1]]
+        if not r.sum() > 0:
+            continue
+        chol = np.zeros((k, k))
+        chol[np.tril_indices(k)] = packed[base : base + k * (k + 1) // 2, lane]
+        np.fill_diagonal(chol, 1.0 / np.diagonal(chol))
+        half = np.linalg.inv(chol)
+        inverse = r.sum() * (half.T @ half)
+        if side[g] == 1:
+            second[np.ix_(v, v)] += np.tril(inverse)
+            continue
+        s = int(solution_start[p])
+        a = solution[s : s + len(r) * k].reshape(len(r), k)
+        dual_second[np.ix_(v, v)] += np.tril((a.T * r) @ a - inverse)
+        dual_first[v] += r @ a
+
+
+def _walk(
+    size: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    pattern: np.ndarray,
+    packed_start: np.ndarray,
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield group, pattern, first row of its factor in `packed`, and lane."""
+    for g in range(len(size)):
+        n_elements = int(size[g] * (size[g] + 1) // 2)
+        for q in range(int(low[g]), int(high[g])):
+            batch, lane = divmod(q - int(low[g]), LANES)
+            yield g, int(pattern[q]), int(packed_start[g]) + batch * n_elements, lane

@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+from conftest import size
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from gapmix import rows as rows_module
+from gapmix.patterns import find_patterns
+from gapmix.rows import cut_block, deal_lanes, expand, prepare_rows, restore_order, rows_per_block
+
+N_EXAMPLES = size(100, 1000)
+
+
+@st.composite
+def tables(draw):
+    """Tables of different numbers, with rows that repeat a few patterns."""
+    d = draw(st.sampled_from([1, 2, 5, 70]))
+    distinct = draw(arrays(bool, (draw(st.integers(1, 6)), d), elements=st.booleans()))
+    observed = distinct[draw(st.lists(st.integers(0, len(distinct) - 1), max_size=40))]
+    x = 1.0 + np.arange(observed.size, dtype=float).reshape(observed.shape)
+    return np.where(observed, x, np.nan)
+
+
+def cut(x, block_rows):
+    """Return rows and blocks of `block_rows` rows, however small."""
+    rows = prepare_rows(x, np.arange(1.0, len(x) + 1), 2)
+    blocks = tuple(
+        cut_block(rows.patterns, rows.x, rows.weight, first, min(first + block_rows, len(x)))
+        for first in range(0, len(x), block_rows)
+    )
+    return rows._replace(blocks=blocks)
+
+
+@settings(max_examples=N_EXAMPLES, deadline=None)
+@given(tables(), st.integers(1, 50))
+def test_blocks_cover_the_rows_exactly_once_and_in_order(x, block_rows):
+    rows = cut(x, block_rows)
+    if not len(x):
+        assert rows.blocks == ()
+        return
+    assert np.array_equal(np.concatenate([block.x for block in rows.blocks]), rows.x)
+    assert np.array_equal(np.concatenate([block.weight for block in rows.blocks]), rows.weight)
+    assert np.array_equal(rows.weight, rows.patterns.order + 1.0)
+
+
+@settings(max_examples=N_EXAMPLES, deadline=None)
+@given(tables(), st.integers(1, 50))
+def test_every_block_knows_the_patterns_of_its_rows_even_across_borders(x, block_rows):
+    rows = cut(x, block_rows)
+    observed = ~np.isnan(x[rows.patterns.order])
+    first = 0
+    for block in rows.blocks:
+        assert (np.diff(block.start) > 0).all()
+        assert block.start[0] == 0
+        assert block.start[-1] == len(block.x)
+        assert np.array_equal(expand(block.observed, block), observed[first : first + len(block.x)])
+        in_groups = sorted(i for group in block.groups for i in group.row)
+        assert in_groups == list(range(len(block.x)))
+        first += len(block.x)
+
+
+def test_a_pattern_larger_than_a_block_appears_in_each():
+    rows = cut(np.ones((10, 3)), 4)
+    assert [len(block.observed) for block in rows.blocks] == [1, 1, 1]
+    assert [len(block.x) for block in rows.blocks] == [4, 4, 2]
+
+
+@settings(max_examples=N_EXAMPLES, deadline=None)
+@given(tables())
+def test_restoring_the_order_undoes_the_sort(x):
+    rows = prepare_rows(x, np.ones(len(x)), 1)
+    back = restore_order(rows.x, rows)
+    assert np.array_equal(np.where(np.isnan(x), 0.0, x), back)
+
+
+@settings(max_examples=N_EXAMPLES, deadline=None)
+@given(tables(), st.integers(1, 9))
+def test_lanes_hold_every_block_once_dealt_in_turn(x, block_rows):
+    rows = cut(x, block_rows)
+    lanes = deal_lanes(rows)
+    assert 1 <= len(lanes) <= rows_module.N_LANES
+    for number, lane in enumerate(lanes):
+        dealt = rows.blocks[number :: len(lanes)]
+        assert all(a is b for a, b in zip(lane, dealt, strict=True))
+    assert sum(len(lane) for lane in lanes) == len(rows.blocks)
+    sizes = [len(lane) for lane in lanes]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_no_rows_make_no_blocks_and_one_empty_lane():
+    rows = prepare_rows(np.empty((0, 3)), np.empty(0), 2)
+    assert rows.blocks == ()
+    assert deal_lanes(rows) == [()]
+
+
+def test_the_caller_keeps_its_gaps():
+    x = np.array([[1.0, np.nan], [np.nan, 2.0]])
+    prepare_rows(x, np.ones(2), 1)
+    assert np.isnan(x).sum() == 2
+
+
+@pytest.mark.parametrize(("d", "n_components"), [(1, 1), (20, 5), (500, 3), (2000, 30)])
+def test_block_size_stays_between_its_bounds(d, n_components):
+    observed = np.random.default_rng(0).random((50, d)) < 0.5
+    n = rows_per_block(find_patterns(observed), n_components)
+    assert rows_module.MIN_BLOCK_ROWS <= n <= rows_module.MAX_BLOCK_ROWS
