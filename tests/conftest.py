@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
-from threadpoolctl import threadpool_limits
-
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # scikit-learn checks array-API input only with it
 # Tests run in several processes; BLAS threads of each would only get in the others' way.
-threadpool_limits(1, user_api="blas")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 FULL = os.environ.get("GAPMIX_FULL") == "1"
 
