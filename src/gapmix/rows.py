@@ -31,6 +31,7 @@ class Block(NamedTuple):
     weight: np.ndarray  # (n_b,)
     observed: np.ndarray  # (P_b, d) bool
     start: np.ndarray  # (P_b + 1,) rows of pattern p of this block are start[p]:start[p + 1]
+    n_observed: np.ndarray  # (n_b,) observed variables of each row
     n_missing_side: int  # rows solved on their missing variables; they come first
     batches: Batches  # the same patterns by size, for compiled code
     routes: tuple[Route, ...] = ()  # trees over them, for the solvers that walk
@@ -135,12 +136,14 @@ def cut_block(
     high = int(np.searchsorted(patterns.start, last, side="left"))
     start = np.clip(patterns.start[low : high + 1], first, last) - first
     observed = patterns.observed[low:high]
-    on_missing = np.diff(start)[on_missing_side(observed)].sum()
+    rows = np.diff(start)
+    on_missing = rows[on_missing_side(observed)].sum()
     return Block(
         x[first:last],
         weight[first:last],
         np.ascontiguousarray(observed),
         start,
+        np.repeat(observed.sum(axis=1), rows),
         int(on_missing),
         lay_out(observed, start),
     )

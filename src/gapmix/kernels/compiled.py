@@ -23,6 +23,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 HAS_NUMBA = numba is not None
 
 
+OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "fastmath": {"reassoc", "contract"},
+    "error_model": "numpy",  # a bad pivot gives NaN, which callers test for
+}
+
+
+def compile_inline(function: F) -> F:
+    """Compile a function to be put in place of its calls inside kernels."""
+    return function if numba is None else cast(F, numba.njit(inline="always", **OPTIONS)(function))
+
+
 def compile_kernel(signature: str, twin: Callable[..., Any] | None) -> Callable[[F], F]:
     """Return a decorator that compiles a function for one signature, or replaces it by its twin.
 
@@ -34,15 +46,10 @@ def compile_kernel(signature: str, twin: Callable[..., Any] | None) -> Callable[
     def decorate(function: F) -> F:
         if numba is None:
             return cast(F, twin)
-        options: dict[str, Any] = {
-            "nogil": True,
-            "fastmath": {"reassoc", "contract"},
-            "error_model": "numpy",  # a bad pivot gives NaN, which callers test for
-        }
         try:
-            return cast(F, numba.njit(signature, cache=True, **options)(function))
+            return cast(F, numba.njit(signature, cache=True, **OPTIONS)(function))
         except RuntimeError:  # no folder to keep the compiled code in
             logger.info("compiled kernels cannot be kept on disk; compiling anew in each process")
-            return cast(F, numba.njit(signature, **options)(function))
+            return cast(F, numba.njit(signature, **OPTIONS)(function))
 
     return decorate

@@ -19,6 +19,13 @@ def center(
     z[:] = np.where(np.repeat(observed, np.diff(start), axis=0), x - mean, 0.0)
 
 
+def weigh(rows: np.ndarray, resp: np.ndarray, weighted: np.ndarray, first: np.ndarray) -> None:
+    """Collect sqrt(resp) times the rows that have some, and add the sum of resp times rows."""
+    used = np.flatnonzero(resp)
+    weighted[:] = np.sqrt(resp[used])[:, None] * rows[used]
+    first += resp[used] @ rows[used]
+
+
 def gather(
     side: np.ndarray,
     size: np.ndarray,
@@ -136,9 +143,9 @@ def solve_block(
         except np.linalg.LinAlgError:
             return p
         log_det[p] = 2.0 * np.log(np.diagonal(chol)).sum()
-        stored = chol.copy()
+        stored = chol.T.copy()
         np.fill_diagonal(stored, 1.0 / np.diagonal(chol))
-        packed[base : base + k * (k + 1) // 2, lane] = stored[np.tril_indices(k)]
+        packed[base : base + k * (k + 1) // 2, lane] = stored[np.triu_indices(k)]
         n_rows = int(start[p + 1] - start[p])
         part = slice(int(solution_start[p]), int(solution_start[p]) + n_rows * k)
         right = solution[part].reshape(n_rows, k)
@@ -171,10 +178,10 @@ def add_block(
         r = resp[start[p] : start[p + 1]]
         if not r.sum() > 0:
             continue
-        chol = np.zeros((k, k))
-        chol[np.tril_indices(k)] = packed[base : base + k * (k + 1) // 2, lane]
-        np.fill_diagonal(chol, 1.0 / np.diagonal(chol))
-        half = np.linalg.inv(chol)
+        upper = np.zeros((k, k))
+        upper[np.triu_indices(k)] = packed[base : base + k * (k + 1) // 2, lane]
+        np.fill_diagonal(upper, 1.0 / np.diagonal(upper))
+        half = np.linalg.inv(upper.T)
         inverse = r.sum() * (half.T @ half)
         if side[g] == 1:
             second[np.ix_(v, v)] += np.tril(inverse)

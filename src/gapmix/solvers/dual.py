@@ -63,7 +63,6 @@ def prepare(parameters: Parameters) -> Prepared:
 def visit(prepared: Prepared, block: Block) -> Visit:
     """Return log densities; hold completed rows and factors for `accumulate`."""
     n_components = len(prepared.means)
-    n_observed = expand(block.observed.sum(axis=1), block)
     log_density = np.empty((len(block.x), n_components))
     held: list[Held | root_form.Held] = []
     for k in range(n_components):
@@ -73,7 +72,7 @@ def visit(prepared: Prepared, block: Block) -> Visit:
             distance, log_det, one = root_form.solve(z, block, prepared.factored, k)
         else:
             distance, log_det, one = _solve(z, block, prepared.factored, k)
-        log_density[:, k] = -0.5 * (n_observed * LOG_2PI + log_det + distance)
+        log_density[:, k] = -0.5 * (block.n_observed * LOG_2PI + log_det + distance)
         held.append(one)
     return Visit(log_density, held)
 
@@ -117,8 +116,8 @@ def _solve(
 def _dots_are_cheaper(block: Block) -> bool:
     """Tell whether (K z)_m is best computed entry by entry instead of as a whole product."""
     m, d = block.n_missing_side, block.x.shape[1]
-    n_missing = int((~block.observed).sum(axis=1) @ np.diff(block.start))
-    return DOT_COST * min(n_missing, block.batches.n_solution) < m * d
+    n_missing = m * d - int(block.n_observed[:m].sum())
+    return DOT_COST * n_missing < m * d
 
 
 def _small(batches: Batches) -> tuple[np.ndarray, ...]:
@@ -220,12 +219,11 @@ def accumulate_completed(
     block: Block, k: int, rows: np.ndarray, r: np.ndarray, total: Statistics
 ) -> None:
     """Add sums over the completed rows of the missing side; rows without weight are passed over."""
-    active = np.flatnonzero(r[: block.n_missing_side])
-    chosen = rows[active]
-    total.resp[k] += r[active].sum()
-    total.first[k] += r[active] @ chosen
-    chosen *= np.sqrt(r[active])[:, None]
-    add_products(chosen, total.second[k])
+    r = r[: block.n_missing_side]
+    weighted = np.empty((np.count_nonzero(r), rows.shape[1]))
+    kernels.load("lanes").weigh(rows, r, weighted, total.first[k])
+    total.resp[k] += r.sum()
+    add_products(weighted, total.second[k])
 
 
 def _add_large(batches: Batches, k: int, held: Held, r: np.ndarray, total: Statistics) -> None:

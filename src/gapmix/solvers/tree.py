@@ -195,7 +195,7 @@ def accumulate(
     """Add sums of rows by matrix products, and sums of inverses telescoped over the routes."""
     m = block.n_missing_side
     for k, held in enumerate(visit.held):
-        r = resp[:, k]
+        r = np.ascontiguousarray(resp[:, k])
         if isinstance(held, root_form.Held):
             root_form.accumulate(prepared.factored, block, k, held, r, total)
             continue
