@@ -20,7 +20,7 @@ ORDER = [
         "solvers.tree",
         "solvers",
     ),
-    *("covariance", "initialize", "repair", "em", "conditional", "selection"),
+    *("covariance", "initialize", "repair", "em", "conditional", "selection", "calibrate"),
     *("engines.threads", "engines.dask", "engines"),
     *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
     *("estimators.imputer", "estimators.regressor", "estimators.classifier", "estimators"),

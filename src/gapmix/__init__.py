@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 import logging
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from gapmix.estimators.mixture import GaussianMixture
+if TYPE_CHECKING:
+    from gapmix.estimators.mixture import GaussianMixture
 
 __version__ = "0.1.0"
 __all__ = ["GaussianMixture"]
 
+# Names are looked up when first asked for: scikit-learn alone takes longer to import than this
+# package should.
+_HOMES = {"GaussianMixture": "gapmix.estimators.mixture"}
+
 logging.getLogger("gapmix").addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'gapmix' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix import conditional, em, initialize, plan, scaling
+from gapmix.calibrate import costs_for
 from gapmix.engines.threads import open_engine
 from gapmix.estimators import options
 from gapmix.estimators.progress import reporting
@@ -320,7 +321,10 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         """Return the plan for a table and its rows laid out accordingly."""
         patterns = find_patterns(~np.isnan(x))
         diagonal = self.covariance_type in ("diag", "spherical")
-        made = plan.make_plan(patterns, self.n_components, solver=solver, diagonal=diagonal)
+        costs = costs_for(patterns, self.n_components)
+        made = plan.make_plan(
+            patterns, self.n_components, solver=solver, diagonal=diagonal, costs=costs
+        )
         internal = scaling.to_internal(x, units)
         rows = prepare_rows(
             internal, weight, self.n_components, patterns=patterns, forest=made.forest

@@ -31,8 +31,8 @@ OPTIONS: dict[str, Any] = {
 
 
 def compile_inline(function: F) -> F:
-    """Compile a function to be put in place of its calls inside kernels."""
-    return function if numba is None else cast(F, numba.njit(inline="always", **OPTIONS)(function))
+    """Compile a small function for use inside kernels; LLVM puts it in place of its calls."""
+    return function if numba is None else cast(F, numba.njit(**OPTIONS)(function))
 
 
 def compile_kernel(signature: str, twin: Callable[..., Any] | None) -> Callable[[F], F]:

@@ -182,7 +182,7 @@ def fill(  # type: ignore[no-untyped-def]
                 s += k
 
 
-# Sums are kept in tuples of eight numbers, one for each lane; unlike arrays, they live in registers.
+# Sums are kept in tuples of eight numbers, one per lane; unlike arrays, these live in registers.
 
 
 @compile_inline

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import lapack
 
+from gapmix import kernels
 from gapmix.kernels.blas import solve_upper
-from gapmix.kernels.factors import delete_column
 
 LOSS = 1e-13  # a pivot below this share of its diagonal element has lost its digits
 
@@ -49,7 +49,7 @@ class MovingFactor:
     def delete(self, variables: np.ndarray) -> None:
         """Take variables out of the set, O(k^2) each."""
         for position in np.sort(self.positions(variables))[::-1]:
-            delete_column(self._upper, self._size, position)
+            kernels.load("factors").delete_column(self._upper, self._size, position)
             self._variables[position : self._size - 1] = self._variables[position + 1 : self._size]
             self._size -= 1
 

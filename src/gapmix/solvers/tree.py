@@ -138,7 +138,7 @@ def travel(
         if moved:
             leaving = np.flatnonzero(tree.members[parent] & ~tree.members[node])
             entering = np.flatnonzero(tree.members[node] & ~tree.members[parent])
-            moved, new_pieces = _move(factor, matrix, leaving, entering)
+            moved, new_pieces = move(factor, matrix, leaving, entering)
             pieces += [(int(node), *piece) for piece in new_pieces] if moved else []
         if not moved:
             factor.start(matrix, np.flatnonzero(tree.members[node]))
@@ -149,7 +149,7 @@ def travel(
     return _pack(start_node, start_inverse, pieces, matrix.shape[0])
 
 
-def _move(
+def move(
     factor: MovingFactor, matrix: np.ndarray, leaving: np.ndarray, entering: np.ndarray
 ) -> tuple[bool, list[tuple[int, np.ndarray, np.ndarray]]]:
     """Move the factor, removals first; return whether that went well, and the columns t."""
