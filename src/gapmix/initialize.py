@@ -50,21 +50,21 @@ def start(
     rng: np.random.Generator,
 ) -> Parameters:
     """Return starting parameters in internal units."""
-    spread = np.sqrt(scaling.variance)
-    sample = draw_sample(rows, scaling, rng)
     diagonal = covariance_type in ("diag", "spherical")
-    if method in ("random_from_data", "k-means++"):
+    if n_components > 1 and method in ("random_from_data", "k-means++"):
+        sample = draw_sample(rows, scaling, rng)
         if method == "k-means++":
-            centers = seed_centers(sample, n_components, rng)
+            means = seed_centers(sample, n_components, rng)
         else:
-            centers = sample.x[_choose(rng, sample.weight, n_components)]
+            means = sample.x[_choose(rng, sample.weight, n_components)]
         one = _moments(rows, scaling, _all_in_one(rows), 1, diagonal)
         covariances = np.repeat(_covariances(one, init_covariance, diagonal), n_components, axis=0)
-        means = centers
         weights = np.full(n_components, 1.0 / n_components)
     else:
-        if method == "kmeans":
-            centers = cluster(sample, n_components, rng)
+        if n_components == 1:
+            resp = _all_in_one(rows)
+        elif method == "kmeans":
+            centers = cluster(draw_sample(rows, scaling, rng), n_components, rng)
             resp = _nearest_in_rows(rows, scaling, centers)
         else:
             raw = rng.uniform(size=(len(rows.x), n_components))
@@ -77,10 +77,8 @@ def start(
     if equal_weights:
         weights = np.full(n_components, 1.0 / n_components)
     covariances = _as_type(covariances, weights, covariance_type)
-    if diagonal:
-        covariances = covariances * scaling.variance
-    else:
-        covariances = covariances * np.outer(spread, spread)
+    spread = np.sqrt(scaling.variance)
+    covariances = covariances * (scaling.variance if diagonal else np.outer(spread, spread))
     return Parameters(weights, means * spread + scaling.mean, covariances)
 
 
@@ -98,8 +96,8 @@ def draw_sample(rows: Rows, scaling: Scaling, rng: np.random.Generator) -> Sampl
 
 def _merge_equal(sample: Sample) -> Sample:
     """Make equal rows one, in an order of their own: a weight of 2 is then the row twice."""
-    both = np.hstack([sample.x, sample.observed]) + 0.0  # + 0.0 turns -0.0 into 0.0
-    keys = both.view(np.dtype((np.void, both.strides[0]))).ravel()
+    values = np.where(sample.observed > 0, sample.x + 0.0, np.nan)  # + 0.0 turns -0.0 into 0.0
+    keys = values.view(np.dtype((np.void, values.strides[0]))).ravel()
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     weight = np.bincount(which.ravel(), sample.weight, len(first))
     return Sample(sample.x[first], sample.observed[first], weight)

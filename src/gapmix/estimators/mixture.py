@@ -281,14 +281,14 @@ class GaussianMixture(DensityMixin, BaseEstimator):
                 )
                 for number, seed in enumerate(start_seeds)
             ]
-        best = max(fits, key=options.final_value)
-        best = best._replace(
-            history=tuple(
-                options.record_to_user(record, units, rows, validation_rows)
-                for record in best.history
+            best = max(fits, key=options.final_value)
+            best = best._replace(
+                history=tuple(
+                    options.record_to_user(record, units, rows, validation_rows)
+                    for record in best.history
+                )
             )
-        )
-        self._store(best, units, chosen)
+            self._store(best, units, chosen)
         if not best.converged and self.tol > 0:
             warnings.warn(options.advise(best, self.tol), ConvergenceWarning, stacklevel=2)
         return self

@@ -10,7 +10,8 @@ factor, of A_ss with k = min(n_o, n_m):
   observed cells only, and pulled back through S once per iteration (`statistics.pull_back`).
 
 Densities need the factor; only patterns that get some responsibility need the inverse, so it waits
-until responsibilities are known. Above ROOT_CONDITION a component is solved in `root_form`.
+until responsibilities are known. A component whose condition number is too large for that is solved
+in `root_form`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from gapmix.statistics import Moments, Statistics, pull_back
 
 SUMS_DIAGONAL = False
 ROOT_CONDITION = 1e6  # Cholesky of K_mm loses about eps * condition; see docs/method.md
+WIDE_ROOT_CONDITION = 1e9  # for wide tables, where QR would dominate and the 1-norm overstates
+WIDE = 128  # columns
 NEGLIGIBLE = 1e-20  # of the largest responsibility in a block: no digit of a sum depends on it
 DOT_COST = 6.0  # a multiply-add of a dot product against one of a large matrix product
 TRIANGULAR_FROM = 64  # columns from which a triangular product beats a full one
@@ -57,7 +60,8 @@ def prepare(parameters: Parameters) -> Prepared:
     """Factor the covariances and choose the square-root form where conditioning demands it."""
     factored = factor(parameters)
     means = np.ascontiguousarray(parameters.means)
-    return Prepared(means, factored, factored.condition > ROOT_CONDITION)
+    limit = ROOT_CONDITION if means.shape[1] <= WIDE else max(ROOT_CONDITION, WIDE_ROOT_CONDITION)
+    return Prepared(means, factored, factored.condition > limit)
 
 
 def visit(prepared: Prepared, block: Block) -> Visit:

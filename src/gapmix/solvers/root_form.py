@@ -25,6 +25,7 @@ class Held(NamedTuple):
     """One component's share of a visit."""
 
     rows: np.ndarray  # (n_b, d) E[z] on the missing side, b on the observed side
+    inverses: list[np.ndarray]  # (B, k, k) K_mm^-1 of each chunk on the missing side
 
 
 def solve(
@@ -32,6 +33,7 @@ def solve(
 ) -> tuple[np.ndarray, np.ndarray, Held]:
     """Return distance (n_b,), log|S_oo| (n_b,) and what to hold."""
     rows, distance, log_det = z.copy(), np.empty(len(z)), np.empty(len(z))
+    inverses = []
     for group in _chunks(block, z.shape[1]):
         row, cell = group.row, (group.row[:, None], group.variables[group.member])
         ortho, upper = _factor(group, factored, k)
@@ -44,11 +46,12 @@ def solve(
             rows[cell] = -_apply(half, group, inside)
             distance[row] = ((white - _apply(ortho, group, inside)) ** 2).sum(axis=1)
             log_det[row] += factored.log_det[k]
+            inverses.append(half @ half.transpose(0, 2, 1))
         else:
             inside = _apply(half.transpose(0, 2, 1), group, z[cell])
             rows[row] = _apply(ortho, group, inside)  # b = G' a
             distance[row] = (inside**2).sum(axis=1)
-    return distance, log_det, Held(rows)
+    return distance, log_det, Held(rows, inverses)
 
 
 def accumulate(
@@ -65,16 +68,13 @@ def accumulate(
         first[k] += r[part] @ rows
         second[k] += (rows.T * r[part]) @ rows
     d = block.x.shape[1]
+    inverses = iter(held.inverses)
     for group in _chunks(block, d):
         weight = np.bincount(group.member, r[group.row], len(group.pattern))  # (B,)
-        if not weight.any():
-            continue
-        ortho, upper = _factor(group, factored, k)
         if group.missing_side:
-            half = np.linalg.inv(upper)
-            inverse = half @ half.transpose(0, 2, 1)
-            total.second[k] += embed_sum(weight, inverse, group.variables, d)
-        else:
+            total.second[k] += embed_sum(weight, next(inverses), group.variables, d)
+        elif weight.any():
+            ortho = _factor(group, factored, k)[0]
             columns = (ortho * np.sqrt(weight)[:, None, None]).transpose(1, 0, 2).reshape(d, -1)
             total.dual_second[k] -= columns @ columns.T
 
