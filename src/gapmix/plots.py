@@ -158,7 +158,8 @@ def plot_plan(plan: Plan, *, ax: Axes | None = None) -> Axes:
     _require_matplotlib()
     ax = _new_figure(10.0, 6.0).add_subplot() if ax is None else ax
     ax.set_axis_off()
-    title = fill(f"Solver: {plan.solver}, {plan.reason}", 100)
+    inches = ax.get_window_extent().width / ax.figure.dpi
+    title = fill(f"Solver: {plan.solver}, {plan.reason}", max(30, int(12 * inches)))
     if not plan.forest:
         _draw_sizes(ax.inset_axes((0.0, 0.0, 1.0, 0.92)), plan.patterns)
     else:
@@ -393,6 +394,6 @@ def _draw_nodes(ax: Axes, layout: _Layout, many: bool) -> list[Any]:
 
 def _write_beside(ax: Axes, text: str, place: tuple[float, float], points: float) -> None:
     """Write a small text right of a place."""
-    ax.annotate(
-        text, place, (points, 0), textcoords="offset points", va="center", ha="left", fontsize=7
-    )
+    look: dict[str, Any] = {"va": "center", "fontsize": 7}
+    look["bbox"] = {"facecolor": "w", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
+    ax.annotate(text, place, (points, 0), textcoords="offset points", **look)

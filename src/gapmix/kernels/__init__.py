@@ -5,12 +5,27 @@ The kernels are loaded when first used: importing Numba takes longer than import
 
 from __future__ import annotations
 
+import logging
+import os
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
+
+logger = logging.getLogger("gapmix")
 
 
 @cache
 def load(name: str) -> ModuleType:
     """Return the module `gapmix.kernels.<name>`, importing and compiling it if need be."""
+    if not _is_compiled(name):
+        logger.info("compiling kernels (%s) for this machine, once: a few seconds", name)
     return import_module(f"gapmix.kernels.{name}")
+
+
+def _is_compiled(name: str) -> bool:
+    """Tell whether Numba has kept the compiled kernels of a module."""
+    folders = [Path(__file__).parent / "__pycache__"]
+    if "NUMBA_CACHE_DIR" in os.environ:
+        folders.append(Path(os.environ["NUMBA_CACHE_DIR"]))
+    return any(next(folder.rglob(f"{name}.*.nbi"), None) for folder in folders)

@@ -1,4 +1,4 @@
-"""Moving a Cholesky factor when a variable goes: the inner loop of `solvers.factor`."""
+"""Moving a Cholesky factor when variables go: the inner loop of `solvers.moving`."""
 
 from __future__ import annotations
 
@@ -7,35 +7,58 @@ import numpy as np
 from gapmix.kernels.compiled import compile_kernel
 
 
-def delete_column_twin(upper: np.ndarray, size: int, position: int) -> None:
-    """Delete a variable from U with U'U = A, in place, by a QR factorisation of what is left."""
-    left = np.delete(upper[:size, :size], position, axis=1)
+def delete_columns_twin(upper: np.ndarray, size: int, positions: np.ndarray) -> None:
+    """Delete variables from U with U'U = A, in place, by a QR factorisation of what is left."""
+    left = np.delete(upper[:size, :size], positions, axis=1)
     factor: np.ndarray = np.linalg.qr(left).R
     factor *= np.where(np.diagonal(factor) < 0, -1.0, 1.0)[:, None]
-    upper[: size - 1, : size - 1] = np.triu(factor)
+    n_left = size - len(positions)
+    upper[:n_left, :n_left] = np.triu(factor)
 
 
-@compile_kernel("void(float64[:, ::1], int64, int64)", delete_column_twin)
-def delete_column(upper: np.ndarray, size: int, position: int) -> None:
-    """Delete the variable at `position` from U with U'U = A, in place, by Givens rotations.
+@compile_kernel("void(float64[:, ::1], int64, int64[::1])", delete_columns_twin)
+def delete_columns(upper: np.ndarray, size: int, positions: np.ndarray) -> None:
+    """Delete the variables at `positions` (ascending) from U with U'U = A, in place, by rotations.
 
-    Without its column, U has one element below the diagonal in each column from `position` on;
-    rotating neighbouring rows removes them from the top. Each row is read and written once.
+    A row whose variable goes has no column of its own left: it is carried along, and rotated into
+    every row below it. All deletions are done in one pass: each row of U is read and written once,
+    and the few carried rows stay in the cache.
     """
-    for i in range(position):
-        row = upper[i]
-        for c in range(position, size - 1):
-            row[c] = row[c + 1]
-    carry = np.empty(size)
-    for c in range(position, size - 1):
-        carry[c] = upper[position, c + 1]
-    for i in range(position, size - 1):
-        below = upper[i + 1]
-        row = upper[i]
-        length = np.hypot(carry[i], below[i + 1])
-        cosine, sine = carry[i] / length, below[i + 1] / length
-        for c in range(i, size - 1):
-            top = carry[c]
-            low = below[c + 1]
-            row[c] = cosine * top + sine * low
-            carry[c] = cosine * low - sine * top
+    n_deleted = positions.size
+    n_left = size - n_deleted
+    carried = np.empty((max(1, n_deleted), max(1, n_left)))
+    main = np.empty(max(1, n_left))
+    n_carried = 0
+    i = 0  # the row that is written
+    for r in range(size):
+        row = upper[r]
+        goes = n_carried < n_deleted and positions[n_carried] == r
+        target = carried[n_carried] if goes else main
+        column = r + 1 if goes else r
+        following = n_carried + 1 if goes else n_carried
+        place = i
+        while column < size:  # what is left of the row, moved together
+            stop = positions[following] if following < n_deleted else size
+            out, source = target[place : place + stop - column], row[column:stop]
+            for c in range(out.size):
+                out[c] = source[c]
+            place += stop - column
+            column = stop + 1
+            following += 1
+        if goes:
+            n_carried += 1
+            continue
+        for s in range(n_carried):
+            other = carried[s]
+            length = np.hypot(main[i], other[i])
+            cosine, sine = main[i] / length, other[i] / length
+            # counting from 0 over slices: only then are the loops known to need no index check
+            upper_part, lower_part = main[i:n_left], other[i:n_left]
+            for c in range(upper_part.size):
+                top, low = upper_part[c], lower_part[c]
+                upper_part[c] = cosine * top + sine * low
+                lower_part[c] = cosine * low - sine * top
+        out, source = upper[i, i:n_left], main[i:n_left]
+        for c in range(out.size):
+            out[c] = source[c]
+        i += 1

@@ -47,11 +47,12 @@ class MovingFactor:
         self._size = k
 
     def delete(self, variables: np.ndarray) -> None:
-        """Take variables out of the set, O(k^2) each."""
-        for position in np.sort(self.positions(variables))[::-1]:
-            kernels.load("factors").delete_column(self._upper, self._size, position)
-            self._variables[position : self._size - 1] = self._variables[position + 1 : self._size]
-            self._size -= 1
+        """Take variables out of the set, O(k^2) each, in one pass."""
+        positions = np.sort(self.positions(variables))
+        kernels.load("factors").delete_columns(self._upper, self._size, positions)
+        left = np.delete(self.variables, positions)
+        self._size = left.size
+        self._variables[: left.size] = left
 
     def append(self, matrix: np.ndarray, variables: np.ndarray) -> bool:
         """Put variables into the set, all at once; return False if their pivots are lost.

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
+from gapmix.kernels.blas import add_products
 from gapmix.parameters import Factored, Parameters, factor
 from gapmix.plan import Route
 from gapmix.rows import Block, expand
@@ -94,7 +95,7 @@ def _walk_factors(
         factor.solve(white, transposed=True)
         log_density[rows] = -0.5 * (o.size * LOG_2PI + factor.log_det() + (white**2).sum(axis=1))
         factor.solve(white, transposed=False)
-        z[rows, m] = white @ sigma[o][:, m]
+        z[rows, m] = white @ sigma[np.ix_(o, m)]
     return recomputed
 
 
@@ -107,7 +108,7 @@ def accumulate(
         r = resp[:, k]
         total.resp[k] += r.sum()
         total.first[k] += r @ z
-        total.second[k] += (z.T * r) @ z
+        add_products(z * np.sqrt(r)[:, None], total.second[k])
         weight = np.add.reduceat(r, block.start[:-1])
         for route in block.routes:
             for pattern, variables, covariance, anew in walk_covariances(
