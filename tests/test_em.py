@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as ScikitMixture
 
 from gapmix import GaussianMixture, plan
+from gapmix.plan import TreeOptions
 
 TYPES = ["full", "tied", "diag", "spherical"]
 SOLVERS = ["auto", *plan.SOLVERS]
@@ -419,3 +420,15 @@ def test_solvers_give_the_same_fit():
     for other in fits[1:]:
         assert relative(other.means_, fits[0].means_) < 1e-9
         np.testing.assert_allclose(other.lower_bounds_, fits[0].lower_bounds_, rtol=1e-10)
+
+
+def test_bad_tree_options_are_named():
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    for options, message in (
+        (TreeOptions("dual"), "only 'paper' and 'tree' walk along trees"),
+        (TreeOptions(cost="foo"), r"TreeOptions\(cost='foo'\) is not known"),
+        (TreeOptions(recompute_every=0), "'recompute_every': 0"),
+        (TreeOptions(max_cluster=0), "'max_cluster': 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            GaussianMixture(solver=options).fit(X)

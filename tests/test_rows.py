@@ -7,7 +7,15 @@ from hypothesis.extra.numpy import arrays
 
 from gapmix import rows as rows_module
 from gapmix.patterns import find_patterns
-from gapmix.rows import cut_block, deal_lanes, expand, prepare_rows, restore_order, rows_per_block
+from gapmix.rows import (
+    compress_rows,
+    cut_block,
+    deal_lanes,
+    expand,
+    prepare_rows,
+    restore_order,
+    rows_per_block,
+)
 
 N_EXAMPLES = size(100, 1000)
 
@@ -105,3 +113,26 @@ def test_block_size_stays_between_its_bounds(d, n_components):
     observed = np.random.default_rng(0).random((50, d)) < 0.5
     n = rows_per_block(find_patterns(observed), n_components)
     assert rows_module.MIN_BLOCK_ROWS <= n <= rows_module.MAX_BLOCK_ROWS
+
+
+@pytest.mark.parametrize("seed", range(size(5, 50)))
+def test_compressed_rows_are_the_same_to_one_gaussian(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 6))
+    shown = rng.random((4, d)) < 0.7
+    x = rng.standard_normal((400, d)) @ rng.standard_normal((d, d)) + 5 * rng.standard_normal(d)
+    x[~shown[rng.integers(0, 4, 400)]] = np.nan
+    weight = rng.uniform(0.5, 2.0, 400)
+    patterns = find_patterns(~np.isnan(x))
+    few, few_weight, same = compress_rows(x, weight, patterns)
+    assert len(few) < len(x) / 2 or d == 0
+    for p, observed in enumerate(patterns.observed):
+        assert np.array_equal(same.observed[p], observed)
+        before = patterns.order[patterns.start[p] : patterns.start[p + 1]]
+        after = same.order[same.start[p] : same.start[p + 1]]
+        assert np.array_equal(~np.isnan(few[after]), np.broadcast_to(observed, (len(after), d)))
+        old, new = x[before][:, observed], few[after][:, observed]
+        w, v = weight[before], few_weight[after]
+        np.testing.assert_allclose(v.sum(), w.sum(), rtol=1e-12)
+        np.testing.assert_allclose(v @ new, w @ old, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose((new.T * v) @ new, (old.T * w) @ old, rtol=1e-10, atol=1e-9)

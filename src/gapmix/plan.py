@@ -21,6 +21,7 @@ from gapmix.trees import (
     cluster_members,
     count_changes,
     cut_at_depth,
+    prune_virtual,
     schedule,
     spanning_tree,
 )
@@ -108,6 +109,7 @@ class Plan(NamedTuple):
     requested: str  # what the caller asked for
     n_components: int
     seconds: dict[str, float]  # predicted for one E step, one thread, by solver
+    bounds: frozenset[str]  # those of which only a lower bound was worked out, having no tree
     reason: str  # why this solver, in a sentence
     forest: tuple[Cluster, ...] = ()  # for the solvers that walk
 
@@ -134,10 +136,10 @@ class Plan(NamedTuple):
         lines.append(
             f"Predicted time of one E step with {self.n_components} component{plural}, one thread:"
         )
-        lines += [
-            f"  {name:<10} {_duration(cost):>9}{'   <- used' if name == self.solver else ''}"
-            for name, cost in sorted(self.seconds.items(), key=lambda item: item[1])
-        ]
+        for name, cost in sorted(self.seconds.items(), key=lambda item: item[1]):
+            remark = "   <- used" if name == self.solver else ""
+            remark = "   at least: no tree can do better" if name in self.bounds else remark
+            lines.append(f"  {name:<10} {_duration(cost):>9}{remark}")
         return "\n".join([*lines, f"Solver: {self.solver}, {self.reason}"])
 
 
@@ -159,6 +161,8 @@ def make_plan(
         options[solver.name] = solver
         solver = solver.name
     seconds = predict(patterns, n_components, costs)
+    seconds["tree"] = _least_tree_seconds(patterns, n_components, costs)
+    seconds["paper"] = _least_paper_seconds(patterns, n_components, costs)
     forests: dict[str, tuple[Cluster, ...]] = {}
 
     def build(name: str) -> None:
@@ -170,16 +174,17 @@ def make_plan(
         seconds["diagonal"] = 6 * costs.multiply_add * n_components * _cells(patterns)
         solver, reason = "diagonal", "because diagonal covariances need no factor."
     elif solver == "auto":
-        floor = _least_tree_seconds(patterns, n_components, costs)
-        if floor < seconds["dual"]:
+        if seconds["tree"] < seconds["dual"]:
             build("tree")
         solver = min(("dual", *forests), key=seconds.__getitem__)
-        reason = _reason(solver, seconds, floor)
+        reason = _reason(solver, seconds, is_built="tree" in forests)
     else:
         reason = "because it was asked for."
         if solver in options:
             build(solver)
-    return Plan(patterns, solver, requested, n_components, seconds, reason, forests.get(solver, ()))
+    bounds = frozenset({"tree", "paper"} - forests.keys())
+    forest = forests.get(solver, ())
+    return Plan(patterns, solver, requested, n_components, seconds, bounds, reason, forest)
 
 
 def predict(patterns: Patterns, n_components: int, costs: Costs) -> dict[str, float]:
@@ -298,18 +303,19 @@ def _make_route(
 
 
 def _make_tree(members: np.ndarray, options: TreeOptions, costs: Costs) -> Tree:
+    n_real = len(members)
     if options.virtual_patterns:
-        n_real = len(members)
-        return best_root(spanning_tree(add_medians(members), n_real))
+        members = add_medians(members)
     if options.cost == "hamming":
-        return best_root(spanning_tree(members))
+        return best_root(spanning_tree(members, n_real))
 
     def edge(common: np.ndarray, added: np.ndarray, removed: np.ndarray) -> np.ndarray:
         if callable(options.cost):
             return options.cost(common, added, removed)
         return tree_edge_seconds(costs, common, added, removed)
 
-    return arborescence(members, edge, lambda size: at_size(costs, "scratch", size))
+    tree = arborescence(members, edge, lambda size: at_size(costs, "scratch", size))
+    return prune_virtual(tree._replace(n_real=n_real))
 
 
 def on_missing_side(observed: np.ndarray) -> np.ndarray:
@@ -398,26 +404,42 @@ def _least_tree_seconds(patterns: Patterns, n_components: int, costs: Costs) -> 
     return n_components * (float((step + solve).sum()) + row_seconds(patterns, costs))
 
 
-def _reason(solver: str, seconds: dict[str, float], floor: float) -> str:
+def _least_paper_seconds(patterns: Patterns, n_components: int, costs: Costs) -> float:
+    """Return a bound for the paper's solver: every pattern one variable away from its parent."""
+    observed = patterns.observed
+    d = observed.shape[1]
+    n = float(count_rows(patterns).sum())
+    n_o = observed.sum(axis=1)
+    step = 3 * costs.node + np.minimum(
+        0.4 * at_size(costs, "append", n_o), 0.5 * at_size(costs, "delete", n_o)
+    )
+    total = float((step + at_size(costs, "solve", n_o)).sum())
+    return n_components * (total + costs.multiply_add * (n * d * d + 3 * d**3))
+
+
+def _reason(solver: str, seconds: dict[str, float], *, is_built: bool) -> str:
+    ratio = seconds["tree"] / seconds["dual"]
     if solver == "tree":
         return (
             "because patterns are large and close to each other: moving a factor is predicted to "
-            f"take {seconds['tree'] / seconds['dual']:.2f} of the time of starting each anew."
+            f"take {ratio:.2f} of the time of starting each anew."
         )
-    if "tree" not in seconds:
+    if not is_built:
         return (
             "because patterns are small: starting each from scratch on its smaller side "
             f"({_duration(seconds['dual'])}) is predicted to be no slower than the best tree there "
-            f"could be ({_duration(floor)})."
+            f"could be ({_duration(seconds['tree'])})."
         )
     return (
         "because patterns are far from each other: the best tree is predicted to take "
-        f"{seconds['tree'] / seconds['dual']:.2f} times as long as starting each from scratch."
+        f"{ratio:.2f} times as long as starting each from scratch."
     )
 
 
 def _explain_forest(forest: tuple[Cluster, ...]) -> str:
     routes = [route for cluster in forest for route in cluster.routes]
+    if not routes:
+        return "Trees: none."
     n_changes = sum(count_changes(route.tree) for route in routes)
     edges = sum(int((route.tree.parent >= 0).sum()) for route in routes)
     roots = sum(int((route.tree.parent < 0).sum()) for route in routes)

@@ -22,6 +22,7 @@ BLOCK_BYTES = 32 * 2**20  # working memory of a block; measured, not critical wi
 MIN_BLOCK_ROWS = 64
 MAX_BLOCK_ROWS = 4096
 N_LANES = 4
+COMPRESS_FROM = 4  # rows per observed variable from which a pattern's rows are worth replacing
 
 
 class Block(NamedTuple):
@@ -98,6 +99,38 @@ def _cluster_bounds(
         step = size if len(cluster.patterns) == 1 else max(1, high - low)
         bounds += [((i, min(i + step, high)), cluster.routes) for i in range(low, high, step)]
     return bounds
+
+
+def compress_rows(
+    x: np.ndarray, weight: np.ndarray, patterns: Patterns
+) -> tuple[np.ndarray, np.ndarray, Patterns]:
+    """Replace the rows of a pattern by fewer weighted ones that are the same to a single Gaussian.
+
+    With one component, log-likelihood and statistics see the rows of a pattern only through their
+    weight, mean and scatter. Those of the 2 n_o points mean +- sqrt(n_o) l_j, where the l_j are the
+    columns of a root of the covariance, are the same. Patterns with few rows stay as they are.
+    """
+    n_rows, n_o = np.diff(patterns.start), patterns.observed.sum(axis=1)
+    pieces, weights, counts = [], [], n_rows.copy()
+    for p, observed in enumerate(patterns.observed):
+        rows = patterns.order[patterns.start[p] : patterns.start[p + 1]]
+        if n_rows[p] <= COMPRESS_FROM * n_o[p] or n_o[p] == 0:
+            pieces.append(x[rows])
+            weights.append(weight[rows])
+            continue
+        total = weight[rows].sum()
+        values = x[np.ix_(rows, observed)]
+        mean = weight[rows] @ values / total
+        root = np.linalg.qr(np.sqrt(weight[rows])[:, None] * (values - mean)).R
+        offsets = root * np.sqrt(n_o[p] / total)
+        counts[p] = 2 * n_o[p]
+        points = np.full((counts[p], x.shape[1]), np.nan)
+        points[:, observed] = mean + np.concatenate([offsets, -offsets])
+        pieces.append(points)
+        weights.append(np.full(counts[p], total / counts[p]))
+    start = np.concatenate([[0], np.cumsum(counts)])
+    same = Patterns(patterns.observed, np.arange(start[-1]), start)
+    return np.concatenate(pieces), np.concatenate(weights), same
 
 
 def restore_order(sorted_values: np.ndarray, rows: Rows) -> np.ndarray:

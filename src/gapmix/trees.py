@@ -256,6 +256,21 @@ def _saving_medians(tree: Tree) -> np.ndarray:
     return np.array(new, dtype=bool).reshape(-1, members.shape[1])
 
 
+def prune_virtual(tree: Tree) -> Tree:
+    """Drop virtual nodes from which no real one is reached."""
+    while True:
+        n = len(tree.parent)
+        has_child = np.zeros(n, dtype=bool)
+        has_child[tree.parent[tree.parent >= 0]] = True
+        keep = has_child | (np.arange(n) < tree.n_real)
+        if keep.all():
+            return tree
+        new_number = np.cumsum(keep) - 1
+        parent = tree.parent[keep]
+        parent = np.where(parent >= 0, new_number[parent], -1)
+        tree = Tree(tree.members[keep], tree.n_real, parent)
+
+
 def _neighbours(tree: Tree) -> list[list[int]]:
     lists: list[list[int]] = [[] for _ in tree.parent]
     for node, parent in enumerate(tree.parent):
@@ -278,6 +293,8 @@ def best_root(tree: Tree) -> Tree:
     around a node matter.
     """
     n = len(tree.parent)
+    if n == 0:
+        return tree
     order = _top_down(tree.parent)
     largest = np.zeros((n, 3), dtype=int)  # needs of the branches around each node
     below = np.ones(n, dtype=int)

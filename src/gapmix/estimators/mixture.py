@@ -30,7 +30,7 @@ from gapmix.parameters import (
     rescale,
 )
 from gapmix.patterns import find_patterns
-from gapmix.rows import Rows, prepare_rows
+from gapmix.rows import Rows, compress_rows, prepare_rows
 from gapmix.solvers import SOLVERS, Solver
 
 
@@ -326,6 +326,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             patterns, self.n_components, solver=solver, diagonal=diagonal, costs=costs
         )
         internal = scaling.to_internal(x, units)
+        if self.n_components == 1:
+            internal, weight, patterns = compress_rows(internal, weight, patterns)
         rows = prepare_rows(
             internal, weight, self.n_components, patterns=patterns, forest=made.forest
         )

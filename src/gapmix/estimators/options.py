@@ -42,7 +42,9 @@ def check(estimator: Any) -> None:
     """Raise an error that names the parameter, what was found and what is allowed."""
     for name, allowed in CHOICES.items():
         value = getattr(estimator, name)
-        value = value.name if isinstance(value, TreeOptions) else value
+        if isinstance(value, TreeOptions):
+            _check_tree_options(value)
+            continue
         # A value may be anything, an array too, so only text is compared.
         if not any(value is choice or _is_text(value, choice) for choice in allowed):
             listed = ", ".join(repr(choice) for choice in allowed)
@@ -70,6 +72,21 @@ def check(estimator: Any) -> None:
             f"keep_components={estimator.keep_components!r} needs covariance_type 'full' or "
             f"'tied': {estimator.covariance_type!r} has no principal components to choose from."
         )
+
+
+def _check_tree_options(options: TreeOptions) -> None:
+    if options.name not in ("paper", "tree"):
+        raise ValueError(
+            f"TreeOptions(name={options.name!r}): only 'paper' and 'tree' walk along trees."
+        )
+    if options.cost not in ("hamming", "seconds") and not callable(options.cost):
+        raise ValueError(
+            f"TreeOptions(cost={options.cost!r}) is not known. Use 'hamming', 'seconds' or a "
+            "function of (common, added, removed)."
+        )
+    if options.recompute_every is not None:
+        check_positive_int("recompute_every", options.recompute_every)
+    check_positive_int("max_cluster", options.max_cluster)
 
 
 def check_positive_int(name: str, value: Any) -> None:

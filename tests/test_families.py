@@ -1,0 +1,491 @@
+"""Every full-covariance solver on every family of gaps, and what their parts promise."""
+
+import subprocess
+import sys
+from functools import cache
+
+import numpy as np
+import oracles
+import pytest
+from benchmarks.problems import (
+    FAMILIES,
+    half_images,
+    make_problem,
+    mcar,
+    merged_tables,
+    sensor_bursts,
+    squares,
+)
+from conftest import FULL, size
+from oracles import relative
+
+from gapmix import GaussianMixture, em
+from gapmix import rows as rows_module
+from gapmix.covariance import Regularizer
+from gapmix.kernels import factors, lanes, twins
+from gapmix.parameters import Parameters
+from gapmix.patterns import find_patterns
+from gapmix.plan import SOLVERS as NAMES
+from gapmix.plan import TreeOptions, make_plan
+from gapmix.rows import prepare_rows
+from gapmix.solvers import SOLVERS, dual
+from gapmix.solvers.moving import MovingFactor
+
+BAR = 1e-8
+SMALLER = {
+    "squares": squares(9, 3),
+    "half images": half_images(9),
+    "bursts": sensor_bursts(60),
+    "large tables": merged_tables(120, noise=0.003),
+}
+VARIANTS = {
+    "paper, virtual": TreeOptions("paper", virtual_patterns=True),
+    "paper, again every 3": TreeOptions("paper", recompute_every=3),
+    "paper, in seconds": TreeOptions("paper", cost="seconds"),
+    "paper, in clusters": TreeOptions("paper", max_cluster=10),
+    "tree, hamming": TreeOptions("tree"),
+    "tree, virtual": TreeOptions("tree", virtual_patterns=True),
+    "tree, again every 3": TreeOptions("tree", recompute_every=3),
+    "tree, own cost": TreeOptions("tree", cost=lambda common, added, removed: added + 2 * removed),
+    "tree, free": TreeOptions("tree", cost=lambda common, added, removed: 0.0 * common),
+    "tree, in clusters": TreeOptions("tree", cost="seconds", max_cluster=10),
+}
+
+
+class Serial:
+    """An engine without threads."""
+
+    def map(self, function, items):
+        return [function(item) for item in items]
+
+
+# ------------------------------------------------------------------ families
+
+
+@cache
+def problem(family):
+    observe = FAMILIES[family] if FULL else SMALLER.get(family, FAMILIES[family])
+    rng = np.random.default_rng(1)
+    observed = observe(rng, 2)
+    n = size(60, 200 if observed.shape[1] < 200 else 80)
+    return make_problem(family, observe(rng, n), 2).x
+
+
+def fit(X, solver, **options):
+    defaults = {"max_iter": 20, "tol": 0, "reg_covar": 1e-3, "random_state": 0, "n_jobs": 1}
+    return GaussianMixture(2, solver=solver, **(defaults | options)).fit(X)
+
+
+@cache
+def by_naive(family):
+    return fit(problem(family), "naive")
+
+
+def assert_same_fit(found, wanted, bar):
+    assert len(found.history_) == len(wanted.history_)
+    for record, expected in zip(found.history_, wanted.history_, strict=True):
+        assert record.log_likelihood == pytest.approx(expected.log_likelihood, rel=bar)
+    assert relative(found.weights_, wanted.weights_) <= bar
+    assert relative(found.means_, wanted.means_) <= bar
+    assert relative(found.covariances_, wanted.covariances_) <= bar
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("solver", [name for name in NAMES if name != "naive"])
+def test_twenty_iterations_equal_those_of_naive(solver, family):
+    found = fit(problem(family), solver)
+    assert found.plan_.solver == solver
+    assert found.n_iter_ == 20
+    assert_same_fit(found, by_naive(family), BAR)
+
+
+@pytest.mark.parametrize("family", ["mcar50", "noisy tables"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_trees_of_any_making_give_the_same_numbers(variant, family):
+    assert_same_fit(fit(problem(family), VARIANTS[variant]), by_naive(family), BAR)
+
+
+def test_variants_are_not_all_the_same_plan():
+    patterns = find_patterns(~np.isnan(problem("mcar50")))
+    plans = [make_plan(patterns, 2, solver=variant) for variant in VARIANTS.values()]
+    lines = {plan.explain().splitlines()[3] for plan in plans}
+    assert len(lines) >= 8
+
+
+@pytest.mark.parametrize("solver", ["dual", "tree", "paper", TreeOptions("tree")])
+def test_the_number_of_threads_changes_no_bit(solver, monkeypatch):
+    monkeypatch.setattr(rows_module, "MAX_BLOCK_ROWS", 64)  # several blocks
+    X = make_problem("mcar", mcar(10, 0.4)(np.random.default_rng(0), 450), 2).x
+    one, two, four = (fit(X, solver, n_jobs=n_jobs, max_iter=5) for n_jobs in (1, 2, 4))
+    if one.plan_.forest:
+        assert len(one.plan_.forest) >= 4
+    for other in (two, four):
+        for name in ("weights_", "means_", "covariances_"):
+            assert np.array_equal(getattr(one, name), getattr(other, name))
+        assert other.lower_bounds_ == one.lower_bounds_
+
+
+WITHOUT_NUMBA = """
+import sys
+sys.modules["numba"] = None
+import numpy as np
+from gapmix import GaussianMixture
+from gapmix.kernels import compiled
+assert not compiled.HAS_NUMBA
+X = np.load(sys.argv[1])
+result = {}
+for solver in ("dual", "tree", "paper"):
+    model = GaussianMixture(
+        2, solver=solver, max_iter=20, tol=0, reg_covar=1e-3, random_state=0, n_jobs=1
+    ).fit(X)
+    result[solver] = model.covariances_
+    result[solver + " trace"] = model.lower_bounds_
+    result[solver + " filled"] = model.impute(X)
+np.savez(sys.argv[2], **result)
+"""
+
+
+def test_without_numba_the_fit_is_the_same(tmp_path):
+    X = problem("noisy tables")[:, ::2]
+    np.save(tmp_path / "table.npy", X)
+    paths = [str(tmp_path / name) for name in ("table.npy", "result.npz")]
+    subprocess.run([sys.executable, "-c", WITHOUT_NUMBA, *paths], check=True)
+    with np.load(paths[1]) as result:
+        for solver in ("dual", "tree", "paper"):
+            wanted = fit(X, solver)
+            assert relative(result[solver], wanted.covariances_) <= 1e-10
+            assert relative(result[f"{solver} trace"], wanted.lower_bounds_) <= 1e-10
+            assert relative(result[f"{solver} filled"], wanted.impute(X)) <= 1e-10
+
+
+# ------------------------------------------------------------------ bad conditioning
+
+
+def one_step(X, mixture, solver):
+    """Return statistics, updated parameters and notes of one step without regularisation."""
+    patterns = find_patterns(~np.isnan(X))
+    plan = make_plan(patterns, len(mixture[0]), solver=solver)
+    rows = prepare_rows(X, np.ones(len(X)), len(mixture[0]), patterns=patterns, forest=plan.forest)
+    module, parameters = SOLVERS[plan.solver], Parameters(*mixture)
+    prepared = module.prepare(parameters)
+    statistics = em.e_step(module, prepared, parameters.weights, rows, Serial())
+    moments = module.moments(prepared, statistics)
+    settings = em.Settings("full", Regularizer(np.zeros(X.shape[1])))
+    return statistics, em.m_step(moments, parameters, settings), module.notes(prepared, statistics)
+
+
+@cache
+def hard_step(seed):
+    """Rows of condition 1e8, one small eigenvalue; between few and many gaps; the exact step."""
+    rng = np.random.default_rng(seed)
+    n, d = 40, 12
+    sigma = oracles.hard_covariance(rng, d, 1e8, "one")
+    X = rng.standard_normal((n, d)) @ np.linalg.cholesky(sigma).T
+    X[rng.random(X.shape) < np.linspace(0.1, 0.9, n)[:, None]] = np.nan
+    mixture = (np.ones(1), np.zeros((1, d)), sigma[None])
+    return X, mixture, oracles.mp_em_step(X, *mixture)
+
+
+def error_of(solver, seed):
+    X, mixture, exact = hard_step(seed)
+    return relative(one_step(X, mixture, solver)[1].covariances, exact[2][2])
+
+
+@pytest.mark.parametrize("solver", ["tree", TreeOptions("tree"), VARIANTS["tree, virtual"]])
+def test_a_moving_factor_is_as_accurate_as_one_made_afresh(solver, monkeypatch):
+    monkeypatch.setattr(dual, "ROOT_CONDITION", np.inf)  # no retreat to the square-root form
+    for seed in range(size(4, 20)):
+        assert error_of(solver, seed) <= 10 * error_of("dual", seed)
+
+
+def test_moving_is_what_that_test_was_about():
+    X = hard_step(0)[0]
+    plan = make_plan(find_patterns(~np.isnan(X)), 1, solver=TreeOptions("tree"))
+    parents = np.concatenate([route.tree.parent for route in plan.forest[0].routes])
+    assert (parents >= 0).sum() >= len(parents) - 2
+
+
+def test_without_the_monkeypatch_tree_takes_the_square_root_form_and_says_so():
+    X, mixture, _ = hard_step(0)
+    notes = one_step(X, mixture, "tree")[2]
+    assert "component 0: square-root form" in notes[0]
+    assert error_of("tree", 0) <= 1e-11
+
+
+def test_paper_notices_its_loss_and_computes_afresh():
+    for seed in range(size(4, 20)):
+        X, mixture, _ = hard_step(seed)
+        statistics, _, notes = one_step(X, mixture, "paper")
+        n = int(statistics.recomputed)
+        assert n > 0
+        assert notes == (f"{n} matrices lost their digits and were computed afresh",)
+        assert error_of("paper", seed) <= BAR
+
+
+def test_paper_has_nothing_to_note_when_conditioning_is_good():
+    X = problem("mcar30")
+    events = [event for record in fit(X, "paper", max_iter=5).history_ for event in record.events]
+    assert events == []
+
+
+def test_the_loss_of_paper_reaches_the_history_and_the_fit_is_still_right():
+    X, (weights, means, sigmas), _ = hard_step(0)
+    start = {"weights_init": weights, "means_init": means, "precisions_init": np.linalg.inv(sigmas)}
+    found, wanted = (
+        GaussianMixture(1, solver=solver, reg_covar=0, max_iter=3, tol=0, **start).fit(X)
+        for solver in ("paper", "naive")
+    )
+    assert "lost their digits and were computed afresh" in found.history_[0].events[0]
+    assert_same_fit(found, wanted, 1e-6)
+
+
+# ------------------------------------------------------------------ the factor that moves
+
+
+def assert_factors(factor, matrix):
+    """The factor is the Cholesky factor of the part of the matrix that its variables name."""
+    o, k = factor.variables, factor.variables.size
+    part = matrix[np.ix_(o, o)]
+    lower = np.linalg.cholesky(part)
+    columns = np.eye(k)
+    factor.solve(columns, transposed=True)  # U^-T = L^-1, here as rows
+    assert relative(columns, np.linalg.inv(lower).T) <= 1e-10
+    assert factor.log_det() == pytest.approx(np.linalg.slogdet(part)[1], abs=1e-10)
+    assert relative(factor.inverse(), np.linalg.inv(part)) <= 1e-10
+
+
+@pytest.mark.parametrize("seed", range(size(10, 100)))
+def test_a_factor_stays_one_whatever_is_appended_and_deleted(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.choice([1, 2, 9, 30]))
+    matrix = oracles.random_covariance(rng, d)
+    factor = MovingFactor(d)
+    inside = rng.random(d) < 0.5
+    factor.start(matrix, np.flatnonzero(inside))
+    for _ in range(30):
+        change = rng.permutation(d)[: int(rng.integers(1, 4))]
+        leaving, entering = change[inside[change]], change[~inside[change]]
+        factor.delete(leaving)
+        if entering.size:
+            assert factor.append(matrix, entering)
+        inside[change] ^= True
+        assert sorted(factor.variables) == np.flatnonzero(inside).tolist()
+        assert_factors(factor, matrix)
+        some = rng.permutation(factor.variables.size)[:2]
+        wanted = np.linalg.inv(matrix[np.ix_(factor.variables, factor.variables)])[some]
+        assert relative(factor.inverse_columns(some), wanted) <= 1e-10
+        assert factor.positions(factor.variables[some]).tolist() == some.tolist()
+
+
+def test_a_copy_of_a_factor_goes_its_own_way():
+    matrix = oracles.random_covariance(np.random.default_rng(0), 6)
+    first, second = MovingFactor(6), MovingFactor(6)
+    first.start(matrix, np.array([4, 1, 2]))
+    second.copy_from(first)
+    second.delete(np.array([1]))
+    assert second.append(matrix, np.array([0, 5]))
+    assert first.variables.tolist() == [4, 1, 2]
+    assert_factors(first, matrix)
+    assert_factors(second, matrix)
+
+
+def test_a_variable_that_repeats_another_is_refused_and_the_factor_kept():
+    root = np.random.default_rng(0).standard_normal((5, 4))
+    matrix = root @ root.T  # of rank 4
+    factor = MovingFactor(5)
+    factor.start(matrix, np.arange(4))
+    assert not factor.append(matrix, np.array([4]))
+    assert factor.variables.tolist() == [0, 1, 2, 3]
+    assert_factors(factor, matrix)
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 8, 9, 60])
+def test_both_ways_to_delete_columns_agree(k):
+    rng = np.random.default_rng(k)
+    upper = np.zeros((k + 3, k + 3))  # a part of a wider array
+    upper[:k, :k] = np.linalg.cholesky(oracles.random_covariance(rng, k)).T
+    for positions in ({0}, {k // 2}, {k - 1}, {0, k // 3, k // 2, k - 1}, set(range(0, k, 2))):
+        gone = np.array(sorted(positions))
+        left = k - gone.size
+        moved, twin = upper.copy(), upper.copy()
+        factors.delete_columns(moved, k, gone)
+        factors.delete_columns_twin(twin, k, gone)
+        wanted = np.delete(upper[:k, :k].T @ upper[:k, :k], gone, axis=0)
+        wanted = np.delete(wanted, gone, axis=1)
+        for result in (moved, twin):
+            part = np.triu(result[:left, :left])
+            assert relative(part.T @ part, wanted) <= 1e-12
+        assert relative(np.triu(moved[:left, :left]), twin[:left, :left]) <= 1e-11
+
+
+# ------------------------------------------------------------------ kernels and their twins
+
+SIZES = (0, 1, 7, 8, 9, 60)
+
+
+@cache
+def block_of_all_sizes(seed):
+    """Return a block with sets of every size on both sides, prec, sigma and centred rows."""
+    rng = np.random.default_rng(seed)
+    d = 130
+    rows = []
+    for k in SIZES:
+        for number in range(1 if k == 0 else int(rng.choice([1, 8, 11]))):
+            chosen = np.isin(np.arange(d), rng.permutation(d)[:k])
+            for shown in (chosen, ~chosen):
+                rows += [shown] * int(rng.integers(1, 4) if number else 3)
+    observed = np.array(rows)
+    X = np.where(observed, rng.standard_normal(observed.shape), np.nan)
+    (block,) = prepare_rows(X, np.ones(len(X)), 1).blocks
+    sigma = oracles.random_covariance(rng, d)
+    z = np.empty_like(block.x)
+    twins.center(block.x, block.observed, block.start, np.zeros(d), z)
+    return block, np.linalg.inv(sigma), sigma, z
+
+
+def solved_by(kernels, seed):
+    """Return solutions, packed factors and log determinants of a block."""
+    block, prec, sigma, z = block_of_all_sizes(seed)
+    batches = block.batches
+    solution = np.empty(batches.n_solution)
+    kernels.gather(*batches[:10], z @ prec, z, solution)
+    right = solution.copy()
+    packed = np.ones((batches.n_packed, twins.LANES))
+    log_det = np.zeros(len(block.observed))
+    layout = batches[:10]
+    assert kernels.solve_block(prec, sigma, *layout, solution, packed, log_det) == -1
+    return right, solution, packed, log_det
+
+
+def test_the_block_has_every_size_on_both_sides():
+    block = block_of_all_sizes(0)[0]
+    found = set(zip(block.batches.side.tolist(), block.batches.size.tolist(), strict=True))
+    assert found == {(side, k) for side in (0, 1) for k in SIZES}
+    assert block.batches.n_small == len(block.batches.size)
+
+
+@pytest.mark.parametrize("seed", range(size(3, 20)))
+def test_centring_gathering_measuring_and_filling_agree_with_their_twins(seed):
+    block, prec, _, z = block_of_all_sizes(seed)
+    layout = block.batches[:10]
+    rng = np.random.default_rng(seed)
+    mean = rng.standard_normal(z.shape[1])
+    solution = rng.standard_normal(block.batches.n_solution)
+    found, wanted = [], []
+    for kernels, results in ((lanes, found), (twins, wanted)):
+        centred, gathered, products = np.empty_like(z), solution.copy(), solution.copy()
+        distance, filled = np.zeros(len(z)), z.copy()
+        kernels.center(block.x, block.observed, block.start, mean, centred)
+        kernels.gather(*layout, z @ prec, z, gathered)
+        kernels.gather_products(*layout, prec, z, products)
+        kernels.measure(*layout, z, solution, distance)
+        kernels.fill(*layout, solution, filled)
+        results += [centred, gathered, products, distance, filled]
+    for one, other in zip(found, wanted, strict=True):
+        assert relative(one, other) <= 1e-12
+
+
+@pytest.mark.parametrize("seed", range(size(3, 20)))
+def test_factors_and_solutions_agree_with_their_twins(seed):
+    found, wanted = solved_by(lanes, seed), solved_by(twins, seed)
+    for place in (0, 1, 3):  # lanes without a pattern are the kernel's own business
+        assert relative(found[place], wanted[place]) <= 1e-10
+
+
+@pytest.mark.parametrize("seed", range(size(3, 20)))
+def test_sums_of_inverses_agree_and_either_kernel_can_follow_the_other(seed):
+    block = block_of_all_sizes(seed)[0]
+    d = block.x.shape[1]
+    resp = np.random.default_rng(seed).random(len(block.x))
+    resp[resp < 0.3] = 0.0  # some patterns get nothing at all
+    results = []
+    for first in (lanes, twins):
+        _, solution, packed, _ = solved_by(first, seed)
+        for second in (lanes, twins):
+            sums = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d)
+            second.add_block(*block.batches[:10], solution, packed, resp, *sums)
+            results.append((np.tril(sums[0]), np.tril(sums[1]), sums[2]))
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
+            assert relative(two, one) <= 1e-10
+
+
+def test_a_matrix_without_a_factor_is_named_by_kernel_and_twin():
+    block, prec, sigma, _ = block_of_all_sizes(0)
+    batches = block.batches
+    bad = prec.copy()
+    culprit = int(batches.variables[batches.variable_start[batches.pattern[-1]]])
+    bad[culprit, culprit] = -1.0
+    answers = []
+    for kernels in (lanes, twins):
+        packed = np.ones((batches.n_packed, twins.LANES))
+        log_det, solution = np.zeros(len(block.observed)), np.zeros(batches.n_solution)
+        answers.append(kernels.solve_block(bad, sigma, *batches[:10], solution, packed, log_det))
+    assert answers[0] == answers[1] >= 0
+    members = ~block.observed[answers[0]]
+    assert members[culprit]
+
+
+# ------------------------------------------------------------------ explanations
+
+
+CHOICES = {
+    "dual, small": (lambda: mcar(8, 0.3)(np.random.default_rng(0), 100), "auto", "dual", "small"),
+    "dual, far": (
+        lambda: mcar(400, 0.5)(np.random.default_rng(0), 200),
+        "auto",
+        "dual",
+        "far from",
+    ),
+    "tree": (
+        lambda: merged_tables(500, noise=0.002)(np.random.default_rng(0), 1500),
+        "auto",
+        "tree",
+        "close to each other",
+    ),
+    "asked for": (
+        lambda: mcar(8, 0.3)(np.random.default_rng(0), 100),
+        "paper",
+        "paper",
+        "asked for",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_plan_explains_patterns_sides_times_and_choice(name):
+    make, solver, chosen, word = CHOICES[name]
+    patterns = find_patterns(make())
+    plan = make_plan(patterns, 2, solver=solver)
+    lines = plan.explain().splitlines()
+    assert plan.solver == chosen
+    assert any(f"{len(patterns.observed):,} distinct patterns" in line for line in lines)
+    assert any("Sides:" in line and "missing" in line and "observed" in line for line in lines)
+    times = {line.split()[0]: line for line in lines if line.startswith("  ")}
+    assert {"dual", "naive", "naive-row", chosen} <= set(times) == set(plan.seconds)
+    for line in times.values():
+        value, unit = line.split()[1:3]
+        assert float(value) > 0
+        assert unit in ("s", "ms", "us")
+    assert [used for used, line in times.items() if "<- used" in line] == [chosen]
+    assert lines[-1].startswith(f"Solver: {chosen}, because ")
+    assert word in lines[-1]
+    assert lines[-1].endswith(".")
+    if plan.forest:
+        trees = next(line for line in lines if line.startswith("Trees:"))
+        for what in ("clusters", "from scratch", "changes", "depth", "matrices alive"):
+            assert what in trees
+
+
+def test_auto_takes_what_it_predicts_to_be_fastest():
+    for make, solver, chosen, _ in CHOICES.values():
+        if solver == "auto":
+            plan = make_plan(find_patterns(make()), 2)
+            known = [cost for name, cost in plan.seconds.items() if name not in plan.bounds]
+            assert plan.seconds[chosen] == min(known)
+
+
+def test_a_fit_keeps_its_plan():
+    text = fit(problem("mcar30"), "auto", max_iter=2).plan_.explain()
+    assert "60 rows x 50 columns" in text
+    assert "Solver: dual, because patterns are small" in text

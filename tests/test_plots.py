@@ -1,0 +1,215 @@
+"""The pictures hold what they must, leave no figure open, and warn of nothing."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from benchmarks.problems import mcar, merged_tables
+from matplotlib import pyplot
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from gapmix import GaussianMixture, plots
+from gapmix.patterns import find_patterns
+from gapmix.plan import TreeOptions, make_plan
+from gapmix.plots import plot_patterns, plot_plan
+
+
+def few_patterns():
+    """Three patterns of three columns, with 1, 2 and 3 rows."""
+    X = np.ones((6, 3))
+    X[1:3, 0] = X[3:, 1] = X[3:, 2] = np.nan
+    return X
+
+
+def many_patterns(n=2000, d=60, share=0.5):
+    return find_patterns(mcar(d, share)(np.random.default_rng(0), n))
+
+
+def draw(ax):
+    """Draw the whole figure and return the Axes: warnings appear only now."""
+    ax.figure.savefig(io.BytesIO(), format="png", dpi=30)
+    return ax
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def n_edges(ax):
+    found = [each for each in ax.collections if isinstance(each, LineCollection)]
+    return sum(len(each.get_segments()) for each in found)
+
+
+def n_stars(ax):
+    """Return how many markers there are with more corners than a circle or square has."""
+    points = [each for each in ax.collections if not isinstance(each, LineCollection)]
+    return sum(
+        len(each.get_offsets()) for each in points if len(each.get_paths()[0].vertices) == 11
+    )
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_open():
+    yield
+    assert pyplot.get_fignums() == []
+
+
+# ------------------------------------------------------------------ patterns
+
+
+def test_the_most_frequent_pattern_comes_first_with_its_number_of_rows():
+    cells, bars, strip = draw(plot_patterns(few_patterns())).child_axes
+    assert cells.images[0].get_array().tolist() == [[0, 1, 1], [1, 0, 0], [0, 0, 0]]
+    assert [bar.get_width() for bar in bars.patches] == [3, 2, 1]
+    assert texts(bars) == ["3", "2", "1"]
+    shares = [bar.get_height() for bar in strip.patches]
+    assert shares == pytest.approx([100 / 3, 50.0, 50.0])
+
+
+def test_a_title_that_hides_nothing_speaks_of_nothing_hidden():
+    title = plot_patterns(few_patterns()).get_title(loc="left")
+    assert title == "3 patterns in 6 rows, 3 columns"
+
+
+def test_thousands_of_patterns_are_cut_and_the_title_counts_the_rest():
+    patterns = many_patterns()
+    ax = draw(plot_patterns(patterns, max_patterns=30))
+    cells, bars, _ = ax.child_axes
+    assert cells.images[0].get_array().shape == (30, 60)
+    assert len(bars.patches) == 30
+    expected = "Not shown: 1,970 less frequent patterns, with 1,970 rows (98.5 %)"
+    assert expected in ax.get_title(loc="left")
+
+
+def test_many_columns_are_drawn_together_and_none_is_left_out():
+    X = np.ones((4, 100))
+    X[0, :15] = X[1, 99] = np.nan
+    ax = draw(plot_patterns(X, max_columns=10))
+    cells, _, strip = ax.child_axes
+    image = cells.images[0].get_array()
+    assert image.shape == (3, 10)
+    assert sorted(image.sum(axis=1)) == pytest.approx([0.0, 0.1, 1.5])
+    assert len(strip.patches) == 10
+    assert "Up to 10 neighbouring columns are drawn as one" in ax.get_title(loc="left")
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_columns_of_a_data_frame_are_named(frame):
+    table = frame(dict(zip(["age", "income", "height"], few_patterns().T, strict=True)))
+    cells = draw(plot_patterns(table)).child_axes[0]
+    assert [label.get_text() for label in cells.get_xticklabels()] == ["age", "income", "height"]
+
+
+def test_names_given_are_used_and_must_be_as_many_as_the_columns():
+    patterns = find_patterns(~np.isnan(few_patterns()))
+    cells = plot_patterns(patterns, feature_names=["a", "b", "c"]).child_axes[0]
+    assert [label.get_text() for label in cells.get_xticklabels()] == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="feature_names has 2 names; the table has 3 columns"):
+        plot_patterns(patterns, feature_names=["a", "b"])
+
+
+def test_a_complete_table_and_a_single_cell_can_be_drawn():
+    for table in (np.ones((5, 4)), np.array([[np.nan]]), np.full((3, 2), np.nan)):
+        draw(plot_patterns(table))
+
+
+# ------------------------------------------------------------------ plans
+
+
+def test_a_small_tree_shows_every_edge_every_start_and_the_size_of_every_set():
+    plan = make_plan(many_patterns(12, 10), 1, solver="paper")
+    ax = draw(plot_plan(plan))
+    tree, scale = ax.child_axes
+    (route,) = plan.forest[0].routes
+    assert n_edges(tree) == 11
+    assert n_stars(tree) == 1
+    assert sorted(map(int, texts(tree))) == sorted(route.tree.members.sum(axis=1))
+    assert scale.get_ylabel() == "variables that change"
+    title = ax.get_title(loc="left")
+    assert "Solver: paper, because it was asked for." in title
+    assert "12 nodes: 1 from scratch, 11 moved with" in title
+
+
+def test_sides_and_virtual_patterns_are_in_the_key():
+    options = TreeOptions("tree", virtual_patterns=True, cost="hamming", recompute_every=3)
+    tree = draw(plot_plan(make_plan(many_patterns(40, 14), 1, solver=options))).child_axes[0]
+    key = [text.get_text() for text in tree.get_legend().get_texts()]
+    assert key == [
+        "on its missing variables",
+        "on its observed variables",
+        "virtual",
+        "from scratch",
+    ]
+
+
+def test_a_large_tree_shows_edges_without_numbers_and_a_histogram_of_changes():
+    plan = make_plan(many_patterns(), 1, solver="paper")
+    tree, _, below = draw(plot_plan(plan)).child_axes
+    assert n_edges(tree) == 2000 - len(plan.forest)
+    assert n_stars(tree) == len(plan.forest)
+    assert texts(tree) == []
+    assert sum(bar.get_height() for bar in below.patches) == n_edges(tree)
+    assert below.get_xlabel() == "variables that change on an edge"
+
+
+def test_a_large_tree_on_both_sides_is_drawn():
+    observed = merged_tables(200, noise=0.01)(np.random.default_rng(0), 1500)
+    tree = draw(plot_plan(make_plan(find_patterns(observed), 1, solver="tree"))).child_axes[0]
+    assert n_edges(tree) > 300
+
+
+def test_a_tree_of_starts_alone_is_drawn_without_a_scale():
+    plan = make_plan(many_patterns(8, 6), 1, solver="tree")
+    tree, scale = draw(plot_plan(plan)).child_axes
+    assert n_edges(tree) == 0
+    assert n_stars(tree) == 8
+    assert not scale.axison
+
+
+@pytest.mark.parametrize("n", [10, 2000])
+def test_without_a_tree_every_pattern_is_in_the_histogram_of_sizes(n):
+    plan = make_plan(many_patterns(n), 1, solver="dual")
+    ax = draw(plot_plan(plan))
+    (sizes,) = ax.child_axes
+    assert sum(bar.get_height() for bar in sizes.patches) == n
+    key = [text.get_text() for text in sizes.get_legend().get_texts()]
+    assert key == ["missing variables", "observed variables"]
+    assert "Solver: dual, because it was asked for." in ax.get_title(loc="left")
+
+
+def test_diagonal_naive_and_empty_plans_can_be_drawn():
+    patterns = many_patterns(30, 8)
+    draw(plot_plan(make_plan(patterns, 2, diagonal=True)))
+    draw(plot_plan(make_plan(patterns, 2, solver="naive")))
+    draw(plot_plan(make_plan(find_patterns(np.zeros((0, 3), dtype=bool)), 1)))
+
+
+def test_the_plan_of_a_fit_can_be_drawn():
+    model = GaussianMixture(1, max_iter=2, tol=0, solver="paper").fit(few_patterns() * np.arange(3))
+    assert "3 nodes" in plot_plan(model.plan_).get_title(loc="left")
+
+
+# ------------------------------------------------------------------ both
+
+
+def test_given_axes_are_drawn_on_and_returned():
+    for function, what in (
+        (plot_patterns, few_patterns()),
+        (plot_plan, make_plan(many_patterns(9, 5), 1)),
+    ):
+        ax = Figure().add_subplot()
+        assert function(what, ax=ax) is ax
+        assert ax.child_axes
+
+
+def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(plots, "figure", None)
+    for function, what in (
+        (plot_patterns, few_patterns()),
+        (plot_plan, make_plan(many_patterns(9, 5), 1)),
+    ):
+        with pytest.raises(ImportError, match=r'pip install "gapmix\[plot\]"'):
+            function(what)
