@@ -46,6 +46,11 @@ def at_size(costs: Costs, primitive: str, size: np.ndarray) -> np.ndarray:
     return np.exp(np.interp(wanted, known, seconds) + np.where(wanted > known[-1], beyond, 0.0))
 
 
+def tree_start_seconds(costs: Costs, size: np.ndarray) -> np.ndarray:
+    """Return the seconds of starting a set from scratch in `tree`: factor and inverse, alone."""
+    return 2 * costs.node + 3.0 * at_size(costs, "cholesky", size)
+
+
 def tree_edge_seconds(
     costs: Costs, common: np.ndarray, added: np.ndarray, removed: np.ndarray
 ) -> np.ndarray:

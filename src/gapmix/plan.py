@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.costs import DEFAULT, Costs, at_size, tree_edge_seconds
+from gapmix.costs import DEFAULT, Costs, at_size, tree_edge_seconds, tree_start_seconds
 from gapmix.patterns import Patterns, count_rows
 from gapmix.trees import (
     EdgeCost,
@@ -29,7 +29,8 @@ from gapmix.trees import (
 SOLVERS = ("naive-row", "naive", "paper", "tree", "dual")  # "diagonal" is never asked for
 CLUSTER_BYTES = 64 * 2**20  # rows and columns held by one walk
 LANES = 8  # patterns solved side by side
-LARGEST_IN_LANES = 96  # larger index sets are left to LAPACK, one by one
+LARGEST_IN_LANES = 96  # larger index sets are left to LAPACK, one by one,
+BLAS_SIZE, BLAS_ROWS = 12, 24  # and so are those of patterns with so many variables and rows
 MAX_LANES = 4  # clusters made so that threads have something to share
 MIN_CLUSTER = 64  # patterns below which cutting a tree costs more than it brings
 
@@ -61,7 +62,7 @@ class Batches(NamedTuple):
     packed_start: np.ndarray  # (G,) where the factors of group g begin
     start: np.ndarray  # (P_b + 1,) rows of pattern p
     solution_start: np.ndarray  # (P_b,) where the solutions of the rows of pattern p begin
-    n_small: int  # groups whose sets are small enough to be solved in lanes come first
+    n_small: int  # groups that are solved in lanes come first
     n_packed: int  # rows of the array of factors
     n_solution: int
 
@@ -251,7 +252,7 @@ def walk_seconds(route: Route, name: str, costs: Costs) -> float:
     roots = size[tree.parent < 0]
     if name == "tree":
         moves = tree_edge_seconds(costs, common, added, removed)
-        return float(moves.sum() + at_size(costs, "scratch", roots).sum())
+        return float(moves.sum() + tree_start_seconds(costs, roots).sum())
     d = tree.members.shape[1]
     moves = 3 * costs.node + 0.4 * at_size(costs, "append", size[child]) * (added > 0)
     moves = moves + 0.5 * at_size(costs, "delete", size[child]) * removed
@@ -314,7 +315,7 @@ def _make_tree(members: np.ndarray, options: TreeOptions, costs: Costs) -> Tree:
             return options.cost(common, added, removed)
         return tree_edge_seconds(costs, common, added, removed)
 
-    tree = arborescence(members, edge, lambda size: at_size(costs, "scratch", size))
+    tree = arborescence(members, edge, lambda size: tree_start_seconds(costs, size))
     return prune_virtual(tree._replace(n_real=n_real))
 
 
@@ -324,12 +325,18 @@ def on_missing_side(observed: np.ndarray) -> np.ndarray:
     return observed.shape[1] - n_observed <= n_observed
 
 
-def group_patterns(observed: np.ndarray, start: np.ndarray) -> tuple[Group, ...]:
-    """Batch the patterns (P, d) of a block by side and size; rows of p are start[p]:start[p+1]."""
+def index_sets(observed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return side (P,), index set (P, d) and its size (P,) of each pattern: the smaller side."""
     missing_side = on_missing_side(observed)
     in_set = np.where(missing_side[:, None], ~observed, observed)
+    return missing_side, in_set, in_set.sum(axis=1)
+
+
+def group_patterns(observed: np.ndarray, start: np.ndarray) -> tuple[Group, ...]:
+    """Batch the patterns (P, d) of a block by side and size; rows of p are start[p]:start[p+1]."""
+    missing_side, in_set, size = index_sets(observed)
     rows = np.diff(start)
-    key = 2 * in_set.sum(axis=1) + missing_side
+    key = 2 * size + missing_side
     groups = []
     for value in np.unique(key):  # by size, then side
         pattern = np.flatnonzero(key == value)
@@ -343,41 +350,39 @@ def group_patterns(observed: np.ndarray, start: np.ndarray) -> tuple[Group, ...]
 
 
 def lay_out(observed: np.ndarray, start: np.ndarray) -> Batches:
-    """Lay out the patterns (P, d) of a block by size and side, those with most rows first."""
-    groups = group_patterns(observed, start)
-    n_patterns = len(observed)
+    """Lay out the patterns (P, d) of a block: those solved in lanes first, by size and side."""
     rows = np.diff(start)
-    size = np.array([group.variables.shape[1] for group in groups], dtype=np.int64)
-    count = np.array([len(group.pattern) for group in groups], dtype=np.int64)
-    high = np.cumsum(count)
-    pattern = _concatenate([group.pattern for group in groups])
-    variable_start = np.empty(n_patterns, dtype=np.int64)
-    variable_start[pattern] = np.cumsum(np.repeat(size, count)) - np.repeat(size, count)
-    cells = np.empty(n_patterns, dtype=np.int64)
-    cells[pattern] = np.repeat(size, count) * rows[pattern]
-    solution_start = np.empty(n_patterns, dtype=np.int64)
-    solution_start[pattern] = np.cumsum(cells[pattern]) - cells[pattern]
-    small = size <= LARGEST_IN_LANES
-    packed = np.where(small, -(-count // LANES) * (size * (size + 1) // 2), 0)
+    missing_side, in_set, size = index_sets(observed)
+    alone = (size > LARGEST_IN_LANES) | ((size >= BLAS_SIZE) & (rows >= BLAS_ROWS))
+    pattern = np.lexsort((-rows, missing_side, size, alone))
+    size_p = size[pattern]
+    key = np.stack([alone[pattern], size_p, missing_side[pattern]])
+    is_first = np.ones(len(pattern), dtype=bool)
+    is_first[1:] = (key[:, 1:] != key[:, :-1]).any(axis=0)
+    low = np.flatnonzero(is_first)
+    high = np.append(low[1:], len(pattern))
+    variable_start, solution_start = np.empty_like(pattern), np.empty_like(pattern)
+    variable_start[pattern] = np.cumsum(size_p) - size_p
+    cells = size_p * rows[pattern]
+    solution_start[pattern] = np.cumsum(cells) - cells
+    group_size, group_alone = size_p[low], alone[pattern[low]]
+    elements = group_size * (group_size + 1) // 2
+    packed = np.where(group_alone, 0, -(-(high - low) // LANES) * elements)
     return Batches(
-        np.array([group.missing_side for group in groups], dtype=np.int64),
-        size,
-        high - count,
+        missing_side[pattern[low]].astype(np.int64),
+        group_size,
+        low,
         high,
         pattern,
-        _concatenate([group.variables.ravel() for group in groups]),
+        np.ascontiguousarray(np.nonzero(in_set[pattern])[1]),
         variable_start,
         np.cumsum(packed) - packed,
         np.ascontiguousarray(start, dtype=np.int64),
         solution_start,
-        int(small.sum()),
+        int((~group_alone).sum()),
         int(packed.sum()),
         int(cells.sum()),
     )
-
-
-def _concatenate(arrays: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.empty(0, dtype=np.int64), *arrays])
 
 
 def sequence(patterns: Patterns) -> np.ndarray:
@@ -385,9 +390,7 @@ def sequence(patterns: Patterns) -> np.ndarray:
 
     Blocks then hold few sizes, and rows on the missing side come before all others.
     """
-    missing_side = on_missing_side(patterns.observed)
-    n_observed = patterns.observed.sum(axis=1)
-    size = np.where(missing_side, patterns.observed.shape[1] - n_observed, n_observed)
+    missing_side, _, size = index_sets(patterns.observed)
     return np.lexsort((-count_rows(patterns), size, ~missing_side))
 
 
@@ -398,7 +401,7 @@ def _least_tree_seconds(patterns: Patterns, n_components: int, costs: Costs) -> 
     smaller = np.minimum(n_o, observed.shape[1] - n_o)
     one = np.ones_like(smaller)
     step = np.minimum(
-        tree_edge_seconds(costs, smaller, one, 0 * one), at_size(costs, "scratch", smaller)
+        tree_edge_seconds(costs, smaller, one, 0 * one), tree_start_seconds(costs, smaller)
     )
     solve = at_size(costs, "solve", smaller)
     return n_components * (float((step + solve).sum()) + row_seconds(patterns, costs))
