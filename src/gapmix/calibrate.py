@@ -32,7 +32,7 @@ logger = logging.getLogger("gapmix")
 
 WORTH_MEASURING = 0.05  # predicted seconds of an E step below which any choice will do
 SIZES = (4, 16, 64, 128, 256, 512)
-FORMAT = 1
+FORMAT = 2
 
 
 def costs_for(patterns: Patterns, n_components: int) -> Costs:
@@ -148,9 +148,11 @@ def _scratch(k: int, rng: np.random.Generator) -> float:
     if batches.n_small == 0:
 
         def large() -> None:
+            small = np.empty((k, k))
             for s in (np.flatnonzero(~row) for row in observed):
-                chol, _ = lapack.dpotrf(matrix[s[:, None], s].T, lower=0)
-                total[s[:, None], s] += np.tril(lapack.dpotri(chol, lower=0)[0].T)
+                lanes.take_block(matrix, s, small)
+                chol, _ = lapack.dpotrf(small.T, lower=0)
+                lanes.add_lower(total, s, lapack.dpotri(chol, lower=0)[0].T, 1.0)
 
         total = np.zeros((d, d))
         return _best(large) / n_patterns

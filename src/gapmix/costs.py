@@ -26,13 +26,13 @@ class Costs(NamedTuple):
 
 DEFAULT = Costs(
     sizes=(4, 16, 64, 128, 256, 512),
-    scratch=(1.8e-7, 1.6e-6, 4.2e-5, 3.5e-4, 1.7e-3, 8.5e-3),
-    cholesky=(1.8e-6, 2e-6, 1.3e-5, 5.4e-5, 2.9e-4, 2.1e-3),
-    append=(2.7e-5, 2.9e-5, 3.3e-5, 4.2e-5, 1e-4, 2.4e-4),
-    delete=(3.4e-5, 3.5e-5, 4.1e-5, 5.6e-5, 1.4e-4, 3.3e-4),
+    scratch=(1.8e-7, 1.6e-6, 4.4e-5, 2.5e-4, 1.1e-3, 7.3e-3),
+    cholesky=(8e-7, 1.4e-6, 1.5e-5, 5.5e-5, 2.8e-4, 1.9e-3),
+    append=(2.8e-5, 2.9e-5, 3.4e-5, 4.2e-5, 8.5e-5, 2.4e-4),
+    delete=(3.5e-5, 3.5e-5, 4.3e-5, 6e-5, 1.1e-4, 3e-4),
     solve=(7.3e-6, 7.9e-6, 1e-5, 1.5e-5, 3.8e-5, 1.5e-4),
-    node=2e-5,
-    multiply_add=5e-11,
+    node=1.5e-5,
+    multiply_add=4.2e-11,
 )
 
 
@@ -48,7 +48,8 @@ def at_size(costs: Costs, primitive: str, size: np.ndarray) -> np.ndarray:
 
 def tree_start_seconds(costs: Costs, size: np.ndarray) -> np.ndarray:
     """Return the seconds of starting a set from scratch in `tree`: factor and inverse, alone."""
-    return 2 * costs.node + 3.0 * at_size(costs, "cholesky", size)
+    lapack = 3.0 * at_size(costs, "cholesky", size)
+    return 2 * costs.node + np.maximum(lapack, at_size(costs, "scratch", size))
 
 
 def tree_edge_seconds(

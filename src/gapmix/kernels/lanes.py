@@ -33,6 +33,24 @@ def center(x, observed, start, mean, z):  # type: ignore[no-untyped-def]
                 z[i, j] = x[i, j] - mean[j] if observed[p, j] else 0.0
 
 
+@compile_kernel(f"void({_MATRIX}, {_INTS}, {_MATRIX})", twins.take_block)
+def take_block(matrix, variables, block):  # type: ignore[no-untyped-def]
+    """Set block to the rows and columns of a matrix at these variables."""
+    for i in range(variables.size):
+        line = matrix[variables[i]]
+        for j in range(variables.size):
+            block[i, j] = line[variables[j]]
+
+
+@compile_kernel(f"void({_MATRIX}, {_INTS}, {_MATRIX}, float64)", twins.add_lower)
+def add_lower(total, variables, block, weight):  # type: ignore[no-untyped-def]
+    """Add weight times the lower triangle of a block to a matrix at these variables."""
+    for i in range(variables.size):
+        line = total[variables[i]]
+        for j in range(i + 1):
+            line[variables[j]] += weight * block[i, j]
+
+
 @compile_kernel(f"void({_MATRIX}, {_REALS}, {_MATRIX}, {_REALS})", twins.weigh)
 def weigh(rows, resp, weighted, first):  # type: ignore[no-untyped-def]
     """Collect sqrt(resp) times the rows that have some, and add the sum of resp times rows."""

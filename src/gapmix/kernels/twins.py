@@ -19,6 +19,16 @@ def center(
     z[:] = np.where(np.repeat(observed, np.diff(start), axis=0), x - mean, 0.0)
 
 
+def take_block(matrix: np.ndarray, variables: np.ndarray, block: np.ndarray) -> None:
+    """Set block to the rows and columns of a matrix at these variables."""
+    block[:] = matrix[np.ix_(variables, variables)]
+
+
+def add_lower(total: np.ndarray, variables: np.ndarray, block: np.ndarray, weight: float) -> None:
+    """Add weight times the lower triangle of a block to a matrix at these variables."""
+    total[np.ix_(variables, variables)] += weight * np.tril(block)
+
+
 def weigh(rows: np.ndarray, resp: np.ndarray, weighted: np.ndarray, first: np.ndarray) -> None:
     """Collect sqrt(resp) times the rows that have some, and add the sum of resp times rows."""
     used = np.flatnonzero(resp)

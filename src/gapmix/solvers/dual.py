@@ -149,12 +149,15 @@ def _solve_large(
     log_det: np.ndarray,
 ) -> dict[int, np.ndarray]:
     """Factor large index sets by LAPACK and solve with them, in place; return the factors."""
+    take_block = kernels.load("lanes").take_block
     factors = {}
     for g in range(batches.n_small, len(batches.size)):
         matrix = prec if batches.side[g] else sigma
         for p in batches.pattern[batches.low[g] : batches.high[g]]:
             s, part, _ = _part_of(batches, g, p)
-            upper, info = lapack.dpotrf(matrix[s[:, None], s].T, lower=0, overwrite_a=True)
+            small = np.empty((s.size, s.size))
+            take_block(matrix, s, small)
+            upper, info = lapack.dpotrf(small.T, lower=0, overwrite_a=True)
             if info:
                 raise np.linalg.LinAlgError(f"Pattern {p}: no Cholesky factor.")
             log_det[p] = 2.0 * np.log(np.diagonal(upper)).sum()
@@ -232,20 +235,20 @@ def accumulate_completed(
 
 def _add_large(batches: Batches, k: int, held: Held, r: np.ndarray, total: Statistics) -> None:
     """Add the inverses of large index sets, and solutions on the observed side."""
+    add_lower = kernels.load("lanes").add_lower
     for g in range(batches.n_small, len(batches.size)):
         for p in batches.pattern[batches.low[g] : batches.high[g]]:
             s, part, rows = _part_of(batches, g, p)
             weight = float(r[rows].sum())
             if weight == 0.0:
                 continue
-            inverse, _ = lapack.dpotri(held.large[int(p)], lower=0)  # upper in Fortran order
-            cells = (s[:, None], s)
+            inverse = lapack.dpotri(held.large[int(p)], lower=0)[0].T  # lower triangle in C order
             if batches.side[g]:
-                total.second[k][cells] += weight * np.tril(inverse.T)
+                add_lower(total.second[k], s, inverse, weight)
                 continue
             a = held.solution[part].reshape(-1, s.size)
             total.dual_first[k][s] += r[rows] @ a
-            total.dual_second[k][cells] += (a.T * r[rows]) @ a - weight * np.tril(inverse.T)
+            add_lower(total.dual_second[k], s, (a.T * r[rows]) @ a - weight * inverse, 1.0)
 
 
 def moments(prepared: Prepared, statistics: Statistics) -> Moments:
