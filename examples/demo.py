@@ -6,6 +6,7 @@ is left, fills the gaps, and compares the filled cells with the truth.
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 
@@ -41,6 +42,9 @@ def main() -> None:
     truth = bunch.data
     table = hide_cells(truth, share=0.3, seed=0)
     hidden = np.isnan(table)
+
+    logging.basicConfig(level=logging.INFO, format="(%(message)s)")
+    GaussianMixture().fit(table[:50, :5])  # loads the compiled kernels, which the log may announce
 
     began = time.perf_counter()
     mixture = GaussianMixture(n_components=3, shrinkage="auto", random_state=0).fit(table)
