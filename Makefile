@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full lint clean
+.PHONY: help demo test test-full lint bench clean
 
 help:
 	@echo "make demo       punch holes into a table, fill them, show how well it went"
 	@echo "make test       the tests, in a few minutes"
 	@echo "make test-full  the tests at their full sizes"
 	@echo "make lint       format, style and types"
+	@echo "make bench      times beside others, in a quarter of an hour; needs a quiet machine"
 
 $(STAMP): pyproject.toml
 	@echo "Setting up $(VENV) (once)"
@@ -32,6 +33,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+bench: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --editable '.[dev,plot]'
+	$(BIN)/python -m benchmarks.run --all
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

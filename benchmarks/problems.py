@@ -1,12 +1,16 @@
 """The problems that tests and benchmarks share: where the gaps are, and what is around them.
 
 A family of patterns is a function of (rng, n) that returns which cells are observed, (n, d) bool.
-A problem adds values drawn from a mixture, so that the truth is known.
+A problem adds values drawn from a mixture, so that the truth is known. `SHAPES` are the tables on
+which one iteration of EM is timed, `JOBS` the tables that are filled from beginning to end.
 """
 
 from __future__ import annotations
 
+import gzip
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +25,7 @@ class Problem(NamedTuple):
     x: np.ndarray  # (n, d), NaN where missing
     complete: np.ndarray  # (n, d)
     n_components: int
+    note: str = ""  # what a reader of the results must know
 
 
 def mcar(d: int, share: float) -> Family:
@@ -115,9 +120,18 @@ FAMILIES: dict[str, Family] = {
 
 
 def make_problem(
-    name: str, observed: np.ndarray, n_components: int, seed: int = 0, condition: float = 100.0
+    name: str,
+    observed: np.ndarray,
+    n_components: int,
+    seed: int = 0,
+    condition: float = 100.0,
+    separation: float = 1.0,
 ) -> Problem:
-    """Draw a table from a mixture with well separated components, and hide what is not observed."""
+    """Draw a table from a mixture, and hide what is not observed.
+
+    The largest standard deviation within a component is 1; `separation` is that of the means. At 1
+    components hardly overlap.
+    """
     rng = np.random.default_rng(seed)
     n, d = observed.shape
     values = np.geomspace(1.0, 1.0 / condition, d)
@@ -127,5 +141,113 @@ def make_problem(
         basis = np.linalg.qr(rng.normal(size=(d, d)))[0]
         rows = label == k
         complete[rows] = rng.normal(size=(rows.sum(), d)) * np.sqrt(values) @ basis.T
-        complete[rows] += rng.normal(size=d)
+        complete[rows] += separation * rng.normal(size=d)
     return Problem(name, np.where(observed, complete, np.nan), complete, n_components)
+
+
+class Shape(NamedTuple):
+    """A table to time, and how one iteration must compare with others on it."""
+
+    n: int
+    d: int
+    share: float  # of the cells missing
+    n_components: int
+    family: Family
+    must: float  # gapmix with gaps / scikit-learn without, at most
+    goal: float
+    naive: float | None = None  # at least so many times faster than `naive`
+    reg_covar: float = 1e-6  # of gapmix and of scikit-learn: the default of both
+    also_reg_covar: float | None = None  # a further row, for gapmix
+
+
+def _mcar_shape(
+    n: int, d: int, share: float, n_components: int, must: float, goal: float, *naive: float
+) -> Shape:
+    return Shape(n, d, share, n_components, mcar(d, share), must, goal, *naive)
+
+
+SHAPES: dict[str, Shape] = {
+    # Pixels that are constant or nearly so make covariances singular but for the ridge, so that its
+    # size decides whether the plain form of a solver will do: hence a second row.
+    "squares": Shape(4_500, 784, 25 / 784, 4, squares(), 0.8, 0.5, 45, also_reg_covar=1e-3),
+    "table": _mcar_shape(100_000, 20, 0.2, 5, 0.5, 0.25, 200),
+    "narrow": _mcar_shape(500_000, 10, 0.1, 5, 0.4, 0.2),
+    "wide": _mcar_shape(10_000, 100, 0.2, 5, 1.2, 0.7),
+    "half": _mcar_shape(20_000, 50, 0.5, 5, 2.5, 1.0),
+    "wide30": _mcar_shape(5_000, 200, 0.3, 3, 3.0, 1.0),
+    "sparse": _mcar_shape(20_000, 500, 0.95, 3, 0.3, 0.1, 1000),
+}
+
+
+class JobShape(NamedTuple):
+    """A table to fill from beginning to end, with one component."""
+
+    n: int
+    d: int
+    n_factors: int
+    share: float = 0.2
+
+
+JOBS: dict[str, JobShape] = {
+    "job-16": JobShape(20_000, 16, 4),
+    "job-57": JobShape(4_600, 57, 10),
+}
+MIN_ROWS = 60
+SEPARATION = 0.3  # components touch, so that not all responsibilities are 0 or 1
+DIGIT = 3
+
+
+def scaled_rows(n: int, scale: float) -> int:
+    """Return the number of rows at a scale; columns stay, because they make the problem."""
+    return max(MIN_ROWS, round(n * scale))
+
+
+def make_named(name: str, scale: float = 1.0, seed: int = 0) -> Problem:
+    """Return a problem of `SHAPES` or `JOBS`, with `scale` times its rows."""
+    rng = np.random.default_rng(seed)
+    if name in JOBS:
+        job = JOBS[name]
+        n = scaled_rows(job.n, scale)
+        complete = draw_factors(rng, n, job.d, job.n_factors)
+        observed = mcar(job.d, job.share)(rng, n)
+        return Problem(name, np.where(observed, complete, np.nan), complete, 1)
+    if name not in SHAPES:
+        raise ValueError(f"There is no problem {name!r}. Use one of {', '.join([*SHAPES, *JOBS])}.")
+    shape = SHAPES[name]
+    n = scaled_rows(shape.n, scale)
+    observed = shape.family(rng, n)
+    if name == "squares":
+        return _digits(observed, shape.n_components)
+    return make_problem(name, observed, shape.n_components, seed, separation=SEPARATION)
+
+
+def _digits(observed: np.ndarray, n_components: int) -> Problem:
+    """Return images of a digit with holes, or a drawn table of that shape and a note."""
+    folder = os.environ.get("GAPMIX_DATA")
+    if folder and (Path(folder) / "mnist" / "train-images-idx3-ubyte.gz").exists():
+        images = read_digits(Path(folder) / "mnist", DIGIT, len(observed))
+        return Problem("squares", np.where(observed, images, np.nan), images, n_components)
+    where = f"GAPMIX_DATA={folder}" if folder else "GAPMIX_DATA, which is not set,"
+    note = (
+        f"MNIST was not found: {where} must name a folder with mnist/train-images-idx3-ubyte.gz "
+        "and its labels. A drawn table of the same shape stands in."
+    )
+    drawn = make_problem("squares", observed, n_components, separation=SEPARATION)
+    return drawn._replace(note=note)
+
+
+def read_digits(folder: Path, digit: int, n: int) -> np.ndarray:
+    """Return the first n training images of a digit, pixels between 0 and 1, (n, 784)."""
+    with gzip.open(folder / "train-labels-idx1-ubyte.gz") as file:
+        labels = np.frombuffer(file.read(), dtype=np.uint8, offset=8)
+    with gzip.open(folder / "train-images-idx3-ubyte.gz") as file:
+        images = np.frombuffer(file.read(), dtype=np.uint8, offset=16).reshape(-1, 28 * 28)
+    return images[np.flatnonzero(labels == digit)[:n]] / 255.0
+
+
+def draw_factors(rng: np.random.Generator, n: int, d: int, n_factors: int) -> np.ndarray:
+    """Draw correlated columns with heavy tails (Student's t, 6 degrees) in units of their own."""
+    loadings = rng.normal(size=(n_factors, d))
+    normal = rng.normal(size=(n, n_factors)) @ loadings + 0.7 * rng.normal(size=(n, d))
+    tails = np.sqrt(6.0 / rng.chisquare(6, size=(n, 1)))
+    return rng.normal(scale=10, size=d) + normal * tails * np.exp(rng.normal(size=d))

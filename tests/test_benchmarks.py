@@ -64,8 +64,10 @@ def test_an_unknown_problem_is_refused_with_the_known_ones():
         make_named("big")
 
 
-@pytest.mark.parametrize("name", ["table", "half", "wide"])
-@pytest.mark.parametrize("solver", ["auto", "naive"])
+@pytest.mark.parametrize(
+    ("name", "solver"),
+    [("table", "auto"), ("half", "auto"), ("wide", "auto"), ("half", "naive"), ("half", "paper")],
+)
 def test_iterations_are_those_of_fit_to_the_bit(name, solver):
     problem = make_named(name, TINY)
     start = iteration.make_start(problem)
@@ -206,10 +208,18 @@ def test_results_name_a_problem_that_misses_its_target():
         {"contestant": name, "seconds_median": seconds}
         for name, seconds in [("gapmix (dual)", 2.0), (contestants.SCIKIT_LEARN, 4.0)]
     ]
-    ratio = run._ratio("squares", rows)
+    ratio = run._ratio("squares", rows, judge=True)
     assert (ratio["value"], ratio["reaches_must"], ratio["reaches_goal"]) == (0.5, True, True)
-    ratio = run._ratio("narrow", rows)
+    ratio = run._ratio("narrow", rows, judge=True)
     assert (ratio["reaches_must"], ratio["reaches_naive"]) == (False, None)
+    assert run._ratio("squares", rows, judge=False)["reaches_must"] is None
+
+
+def test_times_taken_beside_other_work_are_not_to_be_quoted():
+    results = [{"problem": "table", "others_cpu": 0.5}, {"problem": "wide", "others_cpu": 0.01}]
+    (warning,) = report.warnings(results)
+    assert "during table (50 %). BLAS" in warning
+    assert report.warnings(results[1:]) == []
 
 
 def test_problem_record_keeps_its_fields():

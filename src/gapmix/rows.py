@@ -17,9 +17,10 @@ from gapmix.plan import (
     on_missing_side,
     sequence,
 )
+from gapmix.scaling import Scaling
 
-BLOCK_BYTES = 32 * 2**20  # working memory of a block; measured, not critical within a factor of 4
-MIN_BLOCK_ROWS = 64
+BLOCK_BYTES = 8 * 2**20  # working memory of a block; not critical within a factor of 4
+MIN_BLOCK_ROWS = 64  # or as many as columns: each block touches whole d x d matrices
 MAX_BLOCK_ROWS = 4096
 N_LANES = 4
 COMPRESS_FROM = 4  # rows per observed variable from which a pattern's rows are worth replacing
@@ -59,8 +60,11 @@ def prepare_rows(
     *,
     patterns: Patterns | None = None,
     forest: tuple[Cluster, ...] = (),
+    units: Scaling | None = None,
 ) -> Rows:
-    """Sort rows (internal units, NaN where missing) by pattern and cut them into blocks.
+    """Sort rows (NaN where missing) by pattern and cut them into blocks.
+
+    Rows are in internal units already, or in the user's, and `units` tells how to convert them.
 
     Blocks are fixed by the data and the number of components, never by the number of threads, so
     that sums over them are the same bits on any machine. With a forest, each cluster of patterns
@@ -72,6 +76,9 @@ def prepare_rows(
     else:
         patterns = reorder(patterns, sequence(patterns))
     ordered = x[patterns.order]
+    if units is not None:
+        ordered -= units.center
+        ordered /= units.scale
     np.nan_to_num(ordered, copy=False, nan=0.0)
     weight = weight[patterns.order]
     size = rows_per_block(patterns, n_components)
@@ -156,9 +163,9 @@ def rows_per_block(patterns: Patterns, n_components: int) -> int:
     d = observed.shape[1]
     n_observed = observed.sum(axis=1)
     size = np.where(on_missing_side(observed), d - n_observed, n_observed).astype(float)
-    factors = float(np.mean(size**2)) if size.size else 0.0
+    factors = float(np.mean(size * (size + 3) / 2)) if size.size else 0.0
     bytes_per_row = 8 * n_components * (2 * d + factors) + 1
-    return int(np.clip(BLOCK_BYTES / bytes_per_row, MIN_BLOCK_ROWS, MAX_BLOCK_ROWS))
+    return int(np.clip(BLOCK_BYTES / bytes_per_row, max(MIN_BLOCK_ROWS, d), MAX_BLOCK_ROWS))
 
 
 def cut_block(

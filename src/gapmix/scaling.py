@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+CHUNK_CELLS = 2**20  # cells looked at in one go
+
 
 class Scaling(NamedTuple):
     """Internal units: x_internal = (x - center) / scale, with scale a power of two."""
@@ -28,20 +30,12 @@ def measure(x: np.ndarray, weight: np.ndarray, *, common: bool = False) -> Scali
     shift nor a large magnitude costs digits. With `common`, all columns share one scale (their
     mean variance), as a spherical covariance needs.
     """
-    d = x.shape[1]
-    observed = ~np.isnan(x)
-    total = weight @ observed  # (d,)
-    known = total > 0
-    safe_total = np.where(known, total, 1.0)
-    largest = np.max(np.abs(x), axis=0, initial=0.0, where=observed)
-    exponent = np.where(largest > 0, np.frexp(largest)[1], 0)  # |x| <= 2 ** exponent
-    unit = np.ldexp(np.where(observed, x, 0.0), -exponent)
-    mean = weight @ unit / safe_total
-    centred = np.where(observed, unit - mean, 0.0)
-    mean += weight @ centred / safe_total  # what rounding left in the first mean
-    centred = np.where(observed, unit - mean, 0.0)
-    variance = weight @ centred**2 / safe_total
-
+    n, d = x.shape
+    step = max(1, CHUNK_CELLS // max(n, 1))
+    parts = [_moments(x[:, low : low + step], weight) for low in range(0, d, step)]
+    exponent, mean, variance, known = (
+        np.concatenate(arrays) for arrays in zip(*parts, strict=True)
+    )
     varies = known & (variance > (4 * np.finfo(float).eps * np.abs(mean)) ** 2)
     if common:
         return _common_scaling(exponent, mean, variance, known, varies)
@@ -49,6 +43,23 @@ def measure(x: np.ndarray, weight: np.ndarray, *, common: bool = False) -> Scali
     # A constant column has no spread: its own magnitude is the only unit there is.
     power = np.where(varies, exponent + np.round(np.log2(spread)).astype(int), exponent)
     return _finish(exponent, power, mean, np.where(varies, variance, np.nan), known, d)
+
+
+def _moments(
+    x: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return exponent e, mean and variance of x / 2^e, and whether anything is known, by column."""
+    observed = ~np.isnan(x)
+    total = weight @ observed
+    known = total > 0
+    safe_total = np.where(known, total, 1.0)
+    largest = np.max(np.abs(x), axis=0, initial=0.0, where=observed)
+    exponent = np.where(largest > 0, np.frexp(largest)[1], 0)  # |x| <= 2 ** exponent
+    unit = np.ldexp(np.where(observed, x, 0.0), -exponent)
+    mean = weight @ unit / safe_total
+    mean += weight @ np.where(observed, unit - mean, 0.0) / safe_total  # what rounding left
+    variance = weight @ np.where(observed, unit - mean, 0.0) ** 2 / safe_total
+    return exponent, mean, variance, known
 
 
 def _common_scaling(

@@ -247,7 +247,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
         useful = (weight > 0) & ~np.isnan(x).all(axis=1)
         self._refuse_too_few(x, useful)
-        x, weight = x[useful], weight[useful]
+        if not useful.all():
+            x, weight = x[useful], weight[useful]
         warn_codes(x, names)
         spherical = self.covariance_type == "spherical"
         units = scaling.measure(x, weight, common=spherical)
@@ -325,11 +326,10 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         made = plan.make_plan(
             patterns, self.n_components, solver=solver, diagonal=diagonal, costs=costs
         )
-        internal = scaling.to_internal(x, units)
         if self.n_components == 1:
-            internal, weight, patterns = compress_rows(internal, weight, patterns)
+            x, weight, patterns = compress_rows(x, weight, patterns)
         rows = prepare_rows(
-            internal, weight, self.n_components, patterns=patterns, forest=made.forest
+            x, weight, self.n_components, patterns=patterns, forest=made.forest, units=units
         )
         return made, rows
 
@@ -391,8 +391,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         check_is_fitted(self)
         x = read_table(self, X, reset=False)
         options.check_reach(x, self._scaling, column_names(self))
-        internal = scaling.to_internal(x, self._scaling)
-        rows = prepare_rows(internal, np.ones(len(x)), len(self.weights_))
+        rows = prepare_rows(x, np.ones(len(x)), len(self.weights_), units=self._scaling)
         parameters = parameters_to_internal(self._user_parameters(), self._scaling)
         # A tree pays over many iterations; new rows are solved once, each pattern afresh.
         walks = bool(self.plan_.forest)
