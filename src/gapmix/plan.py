@@ -374,7 +374,7 @@ def lay_out(observed: np.ndarray, start: np.ndarray) -> Batches:
         low,
         high,
         pattern,
-        np.ascontiguousarray(np.nonzero(in_set[pattern])[1]),
+        np.nonzero(in_set[pattern])[1].astype(np.uint32),
         variable_start,
         np.cumsum(packed) - packed,
         np.ascontiguousarray(start, dtype=np.int64),

@@ -20,7 +20,9 @@ _LOGS_AT_ONCE = 16  # diagonal elements multiplied before a logarithm is taken
 _MATRIX = "float64[:, ::1]"
 _INTS = "int64[::1]"
 _REALS = "float64[::1]"
-_LAYOUT = ", ".join([_INTS] * 10)  # the arrays of `plan.Batches`, in their order
+# The arrays of `plan.Batches`, in their order. Variables are unsigned: an index that cannot be
+# negative needs no check for it.
+_LAYOUT = ", ".join([_INTS] * 5 + ["uint32[::1]"] + [_INTS] * 4)
 
 
 @compile_kernel(f"void({_MATRIX}, boolean[:, ::1], {_INTS}, {_REALS}, {_MATRIX})", twins.center)
@@ -419,6 +421,7 @@ def solve_block(  # type: ignore[no-untyped-def]
     factor.
     """
     work = np.empty((max(1, size.max() if size.size else 1), LANES))
+    place = np.empty(work.shape, dtype=np.uint32)
     products = np.empty(LANES)
     for g in range(side.size):
         k = size[g]
@@ -429,13 +432,14 @@ def solve_block(  # type: ignore[no-untyped-def]
             base = packed_start[g] + (q - low[g]) // LANES * n_elements
             for lane in range(LANES):
                 # lanes without a pattern of their own repeat the first one
-                p = pattern[q + (lane if lane < n_used else 0)]
-                v = variable_start[p]
+                v = variable_start[pattern[q + (lane if lane < n_used else 0)]]
                 for i in range(k):
-                    row = base + i * k - i * (i + 1) // 2
-                    line = matrix[variables[v + i]]
-                    for j in range(i, k):
-                        packed[row + j, lane] = line[variables[v + j]]
+                    place[i, lane] = variables[v + i]
+            for i in range(k):
+                row = base + i * k - i * (i + 1) // 2
+                for j in range(i, k):
+                    for lane in range(LANES):
+                        packed[row + j, lane] = matrix[place[i, lane], place[j, lane]]
             _cholesky(packed, base, k)
 
             for lane in range(LANES):
@@ -473,6 +477,29 @@ def solve_block(  # type: ignore[no-untyped-def]
     return -1
 
 
+@compile_inline
+def _collect(packed, base, origin, n_chosen, k, factor):  # type: ignore[no-untyped-def]
+    """Bring the factors of up to eight patterns of a group together, turning U into L = U'."""
+    n_elements = k * (k + 1) // 2
+    whole = n_chosen == LANES and origin[0] % LANES == 0 and origin[LANES - 1] == origin[0] + 7
+    if whole:  # they are side by side already
+        first = base + origin[0] // LANES * n_elements
+        for j in range(k):
+            line = first + j * k - j * (j + 1) // 2
+            for i in range(j, k):
+                for lane in range(LANES):
+                    factor[i * (i + 1) // 2 + j, lane] = packed[line + i, lane]
+        return
+    for lane in range(LANES):
+        source = origin[lane if lane < n_chosen else 0]
+        first = base + source // LANES * n_elements
+        old = source % LANES
+        for j in range(k):
+            line = first + j * k - j * (j + 1) // 2
+            for i in range(j, k):
+                factor[i * (i + 1) // 2 + j, lane] = packed[line + i, old]
+
+
 @compile_kernel(
     f"void({_LAYOUT}, {_REALS}, {_MATRIX}, {_REALS}, {_MATRIX}, {_MATRIX}, {_REALS})",
     twins.add_block,
@@ -504,10 +531,10 @@ def add_block(  # type: ignore[no-untyped-def]
     factor = np.empty((largest * (largest + 1) // 2, LANES))
     inverse = np.empty((largest * (largest + 1) // 2, LANES))
     chosen = np.empty(LANES, dtype=np.int64)
+    origin = np.empty(LANES, dtype=np.int64)
     weight = np.empty(LANES)
     for g in range(side.size):
         k = size[g]
-        n_elements = k * (k + 1) // 2
         if k == 0:
             continue
         n_chosen = 0
@@ -517,19 +544,12 @@ def add_block(  # type: ignore[no-untyped-def]
             for i in range(start[p], start[p + 1]):
                 total += resp[i]
             if total > 0.0:
-                base = packed_start[g] + (q - low[g]) // LANES * n_elements
-                lane = (q - low[g]) % LANES
-                for j in range(k):  # from U to L = U'
-                    line = base + j * k - j * (j + 1) // 2
-                    for i in range(j, k):
-                        factor[i * (i + 1) // 2 + j, n_chosen] = packed[line + i, lane]
                 chosen[n_chosen] = p
                 weight[n_chosen] = total
+                origin[n_chosen] = q - low[g]
                 n_chosen += 1
             if n_chosen == LANES or (q == high[g] - 1 and n_chosen > 0):
-                for lane in range(n_chosen, LANES):
-                    for e in range(n_elements):
-                        factor[e, lane] = factor[e, 0]
+                _collect(packed, packed_start[g], origin, n_chosen, k, factor)
                 _invert(factor, k, inverse)
                 for lane in range(n_chosen):
                     p = chosen[lane]

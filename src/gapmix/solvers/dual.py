@@ -173,7 +173,7 @@ def _part_of(batches: Batches, g: int, p: int) -> tuple[np.ndarray, slice, slice
     v, s = int(batches.variable_start[p]), int(batches.solution_start[p])
     rows = slice(int(batches.start[p]), int(batches.start[p + 1]))
     n_rows = rows.stop - rows.start
-    return batches.variables[v : v + k], slice(s, s + n_rows * k), rows
+    return batches.variables[v : v + k].astype(np.int64), slice(s, s + n_rows * k), rows
 
 
 def squared_length(rows: np.ndarray, root: np.ndarray) -> np.ndarray:
