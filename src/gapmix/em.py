@@ -75,17 +75,20 @@ def responsibilities(log_density: np.ndarray, weights: np.ndarray) -> tuple[np.n
 
     A row so far away that every density underflows is given the weights.
     """
+    joint = np.array(log_density.T, order="C")  # (K, n): sums over components are then fast
     with np.errstate(divide="ignore"):
-        joint = log_density + np.log(weights)
-    top = joint.max(axis=1, keepdims=True)
-    lost = ~np.isfinite(top[:, 0])
+        joint += np.log(weights)[:, None]
+    top = joint.max(axis=0)
+    lost = ~np.isfinite(top)
     top[lost] = 0.0
-    resp = np.exp(joint - top)
-    resp[lost] = weights
-    total = resp.sum(axis=1)
-    log_prob = np.log(total) + top[:, 0]
+    joint -= top
+    resp = np.exp(joint, out=joint)
+    resp[:, lost] = weights[:, None]
+    total = resp.sum(axis=0)
+    log_prob = np.log(total) + top
     log_prob[lost] = -np.inf
-    return log_prob, resp / total[:, None]
+    resp /= total
+    return log_prob, resp.T
 
 
 def e_step(

@@ -15,6 +15,7 @@ from gapmix.kernels import twins
 from gapmix.kernels.compiled import compile_inline, compile_kernel
 
 LANES = 8
+SMALL, MANY_ROWS = 12, 8  # up to this size and from so many rows, inverses are multiplied with
 _LOGS_AT_ONCE = 16  # diagonal elements multiplied before a logarithm is taken
 
 _MATRIX = "float64[:, ::1]"
@@ -391,6 +392,46 @@ def _invert(a, k, inverse):  # type: ignore[no-untyped-def]
         i += 2
 
 
+@compile_inline
+def _collect(packed, base, origin, n_chosen, k, factor):  # type: ignore[no-untyped-def]
+    """Bring the factors of up to eight patterns of a group together, turning U into L = U'."""
+    n_elements = k * (k + 1) // 2
+    whole = n_chosen == LANES and origin[0] % LANES == 0 and origin[LANES - 1] == origin[0] + 7
+    if whole:  # they are side by side already
+        first = base + origin[0] // LANES * n_elements
+        for j in range(k):
+            line = first + j * k - j * (j + 1) // 2
+            for i in range(j, k):
+                for lane in range(LANES):
+                    factor[i * (i + 1) // 2 + j, lane] = packed[line + i, lane]
+        return
+    for lane in range(LANES):
+        source = origin[lane if lane < n_chosen else 0]
+        first = base + source // LANES * n_elements
+        old = source % LANES
+        for j in range(k):
+            line = first + j * k - j * (j + 1) // 2
+            for i in range(j, k):
+                factor[i * (i + 1) // 2 + j, lane] = packed[line + i, old]
+
+
+@compile_inline
+def _multiply_rows(inverse, lane, k, solution, first, n_rows, right):  # type: ignore[no-untyped-def]
+    """Multiply rows of right-hand sides by an inverse (lower triangle), in place."""
+    for r in range(n_rows):
+        s = first + r * k
+        for i in range(k):
+            right[i] = solution[s + i]
+        for i in range(k):
+            row = i * (i + 1) // 2
+            total = 0.0
+            for j in range(i + 1):
+                total += inverse[row + j, lane] * right[j]
+            for j in range(i + 1, k):
+                total += inverse[j * (j + 1) // 2 + i, lane] * right[j]
+            solution[s + i] = total
+
+
 @compile_kernel(
     f"int64({_MATRIX}, {_MATRIX}, {_LAYOUT}, {_REALS}, {_MATRIX}, {_REALS})",
     twins.solve_block,
@@ -422,6 +463,10 @@ def solve_block(  # type: ignore[no-untyped-def]
     """
     work = np.empty((max(1, size.max() if size.size else 1), LANES))
     place = np.empty(work.shape, dtype=np.uint32)
+    origin = np.empty(LANES, dtype=np.int64)
+    factor = np.empty((SMALL * (SMALL + 1) // 2, LANES))
+    inverse = np.empty_like(factor)
+    right = np.empty(SMALL)
     products = np.empty(LANES)
     for g in range(side.size):
         k = size[g]
@@ -460,6 +505,16 @@ def solve_block(  # type: ignore[no-untyped-def]
                 if not np.isfinite(log_det[p]):
                     return p
                 most = max(most, start[p + 1] - start[p])
+            if k <= SMALL and most >= MANY_ROWS:  # the inverse pays for itself
+                for lane in range(LANES):
+                    origin[lane] = q - low[g] + lane
+                _collect(packed, packed_start[g], origin, n_used, k, factor)
+                _invert(factor, k, inverse)
+                for lane in range(n_used):
+                    p = pattern[q + lane]
+                    n_rows = start[p + 1] - start[p]
+                    _multiply_rows(inverse, lane, k, solution, solution_start[p], n_rows, right)
+                continue
             for r in range(most):
                 for lane in range(LANES):
                     p = pattern[q + (lane if lane < n_used else 0)]
@@ -475,29 +530,6 @@ def solve_block(  # type: ignore[no-untyped-def]
                         for i in range(k):
                             solution[s + i] = work[i, lane]
     return -1
-
-
-@compile_inline
-def _collect(packed, base, origin, n_chosen, k, factor):  # type: ignore[no-untyped-def]
-    """Bring the factors of up to eight patterns of a group together, turning U into L = U'."""
-    n_elements = k * (k + 1) // 2
-    whole = n_chosen == LANES and origin[0] % LANES == 0 and origin[LANES - 1] == origin[0] + 7
-    if whole:  # they are side by side already
-        first = base + origin[0] // LANES * n_elements
-        for j in range(k):
-            line = first + j * k - j * (j + 1) // 2
-            for i in range(j, k):
-                for lane in range(LANES):
-                    factor[i * (i + 1) // 2 + j, lane] = packed[line + i, lane]
-        return
-    for lane in range(LANES):
-        source = origin[lane if lane < n_chosen else 0]
-        first = base + source // LANES * n_elements
-        old = source % LANES
-        for j in range(k):
-            line = first + j * k - j * (j + 1) // 2
-            for i in range(j, k):
-                factor[i * (i + 1) // 2 + j, lane] = packed[line + i, old]
 
 
 @compile_kernel(

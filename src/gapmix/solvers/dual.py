@@ -67,7 +67,7 @@ def prepare(parameters: Parameters) -> Prepared:
 def visit(prepared: Prepared, block: Block) -> Visit:
     """Return log densities; hold completed rows and factors for `accumulate`."""
     n_components = len(prepared.means)
-    log_density = np.empty((len(block.x), n_components))
+    log_density = np.empty((n_components, len(block.x))).T  # a column for each component
     held: list[Held | root_form.Held] = []
     for k in range(n_components):
         z = center(block, prepared.means[k])
