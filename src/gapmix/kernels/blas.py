@@ -1,8 +1,9 @@
 """BLAS on parts of larger arrays, without copies.
 
 SciPy's Python wrappers copy an array unless it is contiguous; the routines themselves take a
-leading dimension. They are reached through the pointers SciPy exports for Cython. Calls release
-the interpreter lock.
+leading dimension. They are reached through the pointers SciPy exports for Cython. Long calls
+release the interpreter lock; short ones keep it, because two threads that hand it to each other
+every few microseconds are slower than one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ _REAL = ctypes.POINTER(ctypes.c_double)
 _ADDRESS = ctypes.c_void_p
 
 
-def _routine(name: str, *argument_types: Any) -> Any:
+LONG_CALL = 256 * 256  # matrix elements from which a call is worth releasing the lock for
+
+
+def _routine(name: str, *argument_types: Any, keep_lock: bool = False) -> Any:
     capsule = cython_blas.__pyx_capi__[name]
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
@@ -26,16 +30,13 @@ def _routine(name: str, *argument_types: Any) -> Any:
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    return ctypes.CFUNCTYPE(None, *argument_types)(address)
+    prototype = ctypes.PYFUNCTYPE if keep_lock else ctypes.CFUNCTYPE
+    return prototype(None, *argument_types)(address)
 
 
-_dtrsm = _routine(
-    "dtrsm",
-    *[ctypes.c_char_p] * 4,
-    *[_INT] * 2,
-    _REAL,
-    *[_ADDRESS, _INT] * 2,
-)
+_TRSM = (*[ctypes.c_char_p] * 4, *[_INT] * 2, _REAL, *[_ADDRESS, _INT] * 2)
+_dtrsm = _routine("dtrsm", *_TRSM)
+_short_dtrsm = _routine("dtrsm", *_TRSM, keep_lock=True)
 _dsyrk = _routine(
     "dsyrk",
     *[ctypes.c_char_p] * 2,
@@ -56,7 +57,8 @@ def solve_upper(upper: np.ndarray, size: int, rows: np.ndarray, *, transposed: b
     """
     if size == 0 or len(rows) == 0:
         return
-    _dtrsm(
+    routine = _dtrsm if size * size >= LONG_CALL else _short_dtrsm
+    routine(
         b"L",
         b"L",
         b"N" if transposed else b"T",

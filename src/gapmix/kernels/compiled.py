@@ -35,21 +35,25 @@ def compile_inline(function: F) -> F:
     return function if numba is None else cast(F, numba.njit(**OPTIONS)(function))
 
 
-def compile_kernel(signature: str, twin: Callable[..., Any] | None) -> Callable[[F], F]:
+def compile_kernel(
+    signature: str, twin: Callable[..., Any] | None, *, keep_lock: bool = False
+) -> Callable[[F], F]:
     """Return a decorator that compiles a function for one signature, or replaces it by its twin.
 
-    A kernel that only other kernels call needs no twin. Summation order inside a kernel is fixed at
-    compile time (reassociation is allowed so that sums use vector registers), hence the same bits
+    A kernel that only other kernels call needs no twin. Kernels release the interpreter lock,
+    unless they are too short for that. Summation order inside a kernel is fixed at compile time
+    (reassociation is allowed so that sums use vector registers), hence the same bits
     on every call.
     """
 
     def decorate(function: F) -> F:
         if numba is None:
             return cast(F, twin)
+        options = {**OPTIONS, "nogil": not keep_lock}
         try:
-            return cast(F, numba.njit(signature, cache=True, **OPTIONS)(function))
+            return cast(F, numba.njit(signature, cache=True, **options)(function))
         except RuntimeError:  # no folder to keep the compiled code in
             logger.info("compiled kernels cannot be kept on disk; compiling anew in each process")
-            return cast(F, numba.njit(signature, **OPTIONS)(function))
+            return cast(F, numba.njit(signature, **options)(function))
 
     return decorate

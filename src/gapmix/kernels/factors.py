@@ -16,8 +16,7 @@ def delete_columns_twin(upper: np.ndarray, size: int, positions: np.ndarray) -> 
     upper[:n_left, :n_left] = np.triu(factor)
 
 
-@compile_kernel("void(float64[:, ::1], int64, int64[::1])", delete_columns_twin)
-def delete_columns(upper: np.ndarray, size: int, positions: np.ndarray) -> None:
+def _delete_columns(upper: np.ndarray, size: int, positions: np.ndarray) -> None:
     """Delete the variables at `positions` (ascending) from U with U'U = A, in place, by rotations.
 
     A row whose variable goes has no column of its own left: it is carried along, and rotated into
@@ -62,3 +61,10 @@ def delete_columns(upper: np.ndarray, size: int, positions: np.ndarray) -> None:
         for c in range(out.size):
             out[c] = source[c]
         i += 1
+
+
+_SIGNATURE = "void(float64[:, ::1], int64, int64[::1])"
+delete_columns = compile_kernel(_SIGNATURE, delete_columns_twin)(_delete_columns)
+delete_columns_quickly = compile_kernel(_SIGNATURE, delete_columns_twin, keep_lock=True)(
+    _delete_columns
+)

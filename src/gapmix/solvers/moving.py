@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from gapmix import kernels
-from gapmix.kernels.blas import solve_upper
+from gapmix.kernels.blas import LONG_CALL, solve_upper
 
 LOSS = 1e-13  # a pivot below this share of its diagonal element has lost its digits
 
@@ -49,7 +49,10 @@ class MovingFactor:
     def delete(self, variables: np.ndarray) -> None:
         """Take variables out of the set, O(k^2) each, in one pass."""
         positions = np.sort(self.positions(variables))
-        kernels.load("factors").delete_columns(self._upper, self._size, positions)
+        factors = kernels.load("factors")
+        is_long = self._size**2 >= LONG_CALL
+        delete = factors.delete_columns if is_long else factors.delete_columns_quickly
+        delete(self._upper, self._size, positions)
         left = np.delete(self.variables, positions)
         self._size = left.size
         self._variables[: left.size] = left
