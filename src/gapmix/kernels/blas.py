@@ -37,6 +37,9 @@ def _routine(name: str, *argument_types: Any, keep_lock: bool = False) -> Any:
 _TRSM = (*[ctypes.c_char_p] * 4, *[_INT] * 2, _REAL, *[_ADDRESS, _INT] * 2)
 _dtrsm = _routine("dtrsm", *_TRSM)
 _short_dtrsm = _routine("dtrsm", *_TRSM, keep_lock=True)
+_short_dtrsv = _routine(
+    "dtrsv", *[ctypes.c_char_p] * 3, _INT, *[_ADDRESS, _INT] * 2, keep_lock=True
+)
 _dsyrk = _routine(
     "dsyrk",
     *[ctypes.c_char_p] * 2,
@@ -47,6 +50,8 @@ _dsyrk = _routine(
     *[_ADDRESS, _INT],
 )
 _ONE = ctypes.c_double(1.0)
+_STEP = ctypes.c_int(1)
+FEW_ROWS = 2  # up to which vector by vector is faster
 
 
 def solve_upper(upper: np.ndarray, size: int, rows: np.ndarray, *, transposed: bool) -> None:
@@ -56,6 +61,12 @@ def solve_upper(upper: np.ndarray, size: int, rows: np.ndarray, *, transposed: b
     a lower triangle in Fortran order. `rows` is C-contiguous.
     """
     if size == 0 or len(rows) == 0:
+        return
+    if len(rows) <= FEW_ROWS and size * size < LONG_CALL:
+        matrix, order, width = upper.ctypes.data, ctypes.c_int(size), ctypes.c_int(upper.shape[1])
+        direction, first, step = b"N" if transposed else b"T", rows.ctypes.data, rows.strides[0]
+        for i in range(len(rows)):
+            _short_dtrsv(b"L", direction, b"N", order, matrix, width, first + i * step, _STEP)
         return
     routine = _dtrsm if size * size >= LONG_CALL else _short_dtrsm
     routine(

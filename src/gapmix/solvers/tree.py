@@ -17,6 +17,7 @@ A component whose conditioning demands the square-root form is left to `dual`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -32,6 +33,9 @@ from gapmix.statistics import Moments, Statistics
 
 SUMS_DIAGONAL = False
 Prepared = dual.Prepared
+# Walks are many short steps under the interpreter lock. Two threads that walk at once hand it to
+# each other at every step and are slower than one; meanwhile the other does matrix products.
+_ONE_WALK = threading.Lock()
 
 
 class Travelled(NamedTuple):
@@ -112,7 +116,8 @@ def _walk_route(
         factor.solve(solution, transposed=False)
         rows[here, variables] = -solution if route.missing_side else solution
 
-    travelled = travel(matrix, route, solve_rows)
+    with _ONE_WALK:
+        travelled = travel(matrix, route, solve_rows)
     if route.missing_side:
         distance[side] = dual.squared_length(rows[side], factored.root[k])
         log_det[side] += factored.log_det[k]
