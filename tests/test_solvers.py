@@ -302,7 +302,7 @@ def test_densities_and_fillings_survive_bad_conditioning(d, cond):
                 assert density_error <= bar[cond], (name, spectrum, number)
                 assert mean_error <= MEAN_BAR, (name, spectrum, number)
                 assert np.abs(variance[0] - problem[4]).max() <= MEAN_BAR
-                if name == "dual" and cond >= 1e8 and spectrum == "one":
+                if name == "dual" and cond >= 1e8 and spectrum == "one" and d > 2:
                     assert "square-root form" in notes[0]
 
 

@@ -12,6 +12,7 @@ from gapmix.scaling import Scaling
 
 SMALLEST_PIVOT = 1e-14  # of its diagonal element
 SMALLEST_VARIANCE = 1e-20  # in internal units
+LARGEST_CONDITION = 5e14  # of a correlation matrix; beyond, nothing computed from it has a digit
 REFINE_CONDITION = 1e7  # above, the factor is corrected in extended precision,
 REFINE_COLUMNS = 128  # up to this many columns: it is slow
 
@@ -86,6 +87,9 @@ def factor(parameters: Parameters) -> Factored:
         root[k] = _invert_lower(chol[k])
         prec[k] = root[k].T @ root[k]
         condition[k] = _scaled_condition(sigma, prec[k])
+        if not condition[k] < LARGEST_CONDITION:
+            worst = int(np.argmax(np.diagonal(prec[k]) * np.diagonal(sigma)))
+            raise NotPositiveDefiniteError(k, worst)
         if condition[k] > REFINE_CONDITION and d <= REFINE_COLUMNS:
             chol[k] = _refine(chol[k], root[k], sigma)
             root[k] = _invert_lower(chol[k])

@@ -33,6 +33,7 @@ def read_table(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> np.
     x = check_array(
         to_matrix(X),
         dtype=np.float64,
+        order="C",  # so that the layout in memory changes no bit
         ensure_all_finite=False,
         ensure_min_samples=min_rows,
         estimator=estimator,

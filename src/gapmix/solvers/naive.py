@@ -13,9 +13,7 @@ from scipy.linalg import solve_triangular
 
 from gapmix.parameters import (
     Parameters,
-    cholesky,
     dense_covariances,
-    distinct_covariances,
     factor,
 )
 from gapmix.rows import Block
@@ -37,8 +35,7 @@ class Solved(NamedTuple):
 
 def prepare(parameters: Parameters) -> Parameters:
     """Return the parameters with full matrices; refuses covariances that have no factor."""
-    for k, sigma in enumerate(distinct_covariances(parameters)):
-        cholesky(sigma, k)
+    factor(parameters)
     return parameters._replace(covariances=dense_covariances(parameters))
 
 
