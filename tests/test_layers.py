@@ -9,7 +9,14 @@ ROOT = Path(gapmix.__file__).parent
 MAX_LINES = 600
 ORDER = [
     *("patterns", "trees", "costs", "plan", "scaling", "rows", "parameters", "statistics"),
-    *("kernels.compiled", "kernels.blas", "kernels.twins", "kernels.factors", "kernels.lanes"),
+    *(
+        "kernels.compiled",
+        "kernels.blas",
+        "kernels.twins",
+        "kernels.factors",
+        "kernels.interleaved",
+        "kernels.lanes",
+    ),
     "kernels",
     *("solvers.contract", "solvers.naive", "solvers.naive_row", "solvers.diagonal"),
     *(
