@@ -24,6 +24,7 @@ from gapmix.parameters import (
 from gapmix.plan import SOLVERS, TreeOptions
 from gapmix.rows import Rows
 from gapmix.scaling import Scaling
+from gapmix.statistics import mirror
 
 FARTHEST = 1e100  # standard deviations; with ill-conditioned covariances squares still fit float64
 LARGEST = 1e150  # squares of larger spreads leave the range of float64
@@ -357,7 +358,7 @@ def _given_covariances(estimator: Any, units: Scaling) -> np.ndarray:
                 f"precisions_init: the matrix of component {k} is not positive definite."
             ) from error
         inverse = lapack.dpotri(chol, lower=1)[0]
-        result[k] = np.tril(inverse) + np.tril(inverse, -1).T
+        result[k] = mirror(inverse)
     return result
 
 

@@ -7,6 +7,7 @@ from scipy.linalg import lapack
 
 from gapmix import kernels
 from gapmix.kernels.blas import LONG_CALL, solve_upper
+from gapmix.statistics import mirror
 
 LOSS = 1e-13  # a pivot below this share of its diagonal element has lost its digits
 
@@ -103,4 +104,4 @@ class MovingFactor:
         if k == 0:
             return np.empty((0, 0))
         half, _ = lapack.dpotri(np.asfortranarray(self._upper[:k, :k]), lower=0)
-        return np.triu(half) + np.triu(half, 1).T
+        return mirror(half.T)

@@ -201,7 +201,7 @@ def _invert(matrix: np.ndarray) -> np.ndarray:
         return matrix
     chol, _ = lapack.dpotrf(matrix.T, lower=0)
     half, _ = lapack.dpotri(chol, lower=0)
-    return np.triu(half) + np.triu(half, 1).T
+    return mirror(half.T)
 
 
 def moments(prepared: Prepared, statistics: Statistics) -> Moments:
