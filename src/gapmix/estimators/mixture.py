@@ -91,6 +91,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     shrinkage : float or 'auto', default=0.0
         Prior weight, in rows, of the pooled within-component covariance for every component;
         'auto' is 2 (d + 1).
+    mean_shrinkage : float or 'auto', default=0.0
+        Prior weight, in rows, of the overall mean for the mean of every component; 'auto' is 10.
+        With it, a component of a few odd rows cannot put its mean anywhere it has no values for.
     validation_fraction : float or None, default=None
         Share of the rows set aside to stop on; see `patience`.
     patience : int, default=3
@@ -179,6 +182,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         fill: str | float = "mean",
         diagonal_loading: float = 0.0,
         shrinkage: float | str = 0.0,
+        mean_shrinkage: float | str = 0.0,
         validation_fraction: float | None = None,
         patience: int = 3,
         accelerate: str | None = "auto",
@@ -206,6 +210,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.fill = fill
         self.diagonal_loading = diagonal_loading
         self.shrinkage = shrinkage
+        self.mean_shrinkage = mean_shrinkage
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.accelerate = accelerate
@@ -262,8 +267,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             options.check_reach(held.x, units, names)
             same = self.solver if isinstance(self.solver, plan.TreeOptions) else chosen.solver
             validation_rows = self._plan_rows(held.x, held.weight, units, same)[1]
-        target = self._target if continues and self.shrinkage != 0 else None
-        settings = options.settings(self, units, float(rows.weight.sum()), target)
+        settings = options.settings(self, units, float(rows.weight.sum()), continues=continues)
         with (
             open_engine(self.n_jobs) as engine,
             reporting(self.verbose, self.verbose_interval, self.n_init) as report,
@@ -376,6 +380,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self._scaling = units
         self._covariance_type = self.covariance_type
         self._target = None if best.target is None else rescale(best.target[None], units.scale)[0]
+        self._center = None if best.center is None else scaling.to_user(best.center, units)
 
     # ---------------------------------------------------------------- using
 
