@@ -28,9 +28,15 @@ ORDER = [
         "solvers",
     ),
     *("covariance", "initialize", "repair", "em", "conditional", "selection", "calibrate"),
-    *("engines.threads", "engines.dask", "engines"),
+    *("engines.threads", "engines.dask", "engines", "density"),
     *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
-    *("estimators.imputer", "estimators.regressor", "estimators.classifier", "estimators"),
+    *(
+        "estimators.automatic",
+        "estimators.imputer",
+        "estimators.regressor",
+        "estimators.classifier",
+        "estimators",
+    ),
     *("modelfile", "tables", "plots", "report", "cli", "__main__", "__init__"),
 ]
 

@@ -203,7 +203,7 @@ def warn_unknown(units: Scaling, names: list[str]) -> None:
         f"{name_columns(unknown)} {has} no observed value. {it_is} kept, with mean 0 and variance "
         f"1: nothing can be learned about {it}, and {its} gaps are filled with 0.",
         UserWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 
