@@ -7,14 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gapmix.estimators.imputer import GaussianMixtureImputer
     from gapmix.estimators.mixture import GaussianMixture
 
 __version__ = "0.1.0"
-__all__ = ["GaussianMixture"]
+__all__ = ["GaussianMixture", "GaussianMixtureImputer"]
 
 # Names are looked up when first asked for: scikit-learn alone takes longer to import than this
 # package should.
-_HOMES = {"GaussianMixture": "gapmix.estimators.mixture"}
+_HOMES = {
+    "GaussianMixture": "gapmix.estimators.mixture",
+    "GaussianMixtureImputer": "gapmix.estimators.imputer",
+}
 
 logging.getLogger("gapmix").addHandler(logging.NullHandler())
 
