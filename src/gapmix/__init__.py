@@ -7,16 +7,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gapmix.estimators.classifier import GaussianMixtureClassifier
     from gapmix.estimators.imputer import GaussianMixtureImputer
     from gapmix.estimators.mixture import GaussianMixture
+    from gapmix.estimators.regressor import GaussianMixtureRegressor
 
 __version__ = "0.1.0"
-__all__ = ["GaussianMixture", "GaussianMixtureImputer"]
+__all__ = [
+    "GaussianMixture",
+    "GaussianMixtureClassifier",
+    "GaussianMixtureImputer",
+    "GaussianMixtureRegressor",
+]
 
 # Names are looked up when first asked for: scikit-learn alone takes longer to import than this
 # package should.
 _HOMES = {
     "GaussianMixture": "gapmix.estimators.mixture",
+    "GaussianMixtureClassifier": "gapmix.estimators.classifier",
+    "GaussianMixtureRegressor": "gapmix.estimators.regressor",
     "GaussianMixtureImputer": "gapmix.estimators.imputer",
 }
 
