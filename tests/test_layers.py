@@ -8,6 +8,7 @@ import gapmix
 ROOT = Path(gapmix.__file__).parent
 MAX_LINES = 600
 ORDER = [
+    *("atomicfile", "recordfile"),
     *("patterns", "trees", "costs", "plan", "scaling", "rows", "parameters", "statistics"),
     *(
         "kernels.compiled",
@@ -31,7 +32,17 @@ ORDER = [
     *("engines.threads", "engines.dask", "engines"),
     *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
     *("estimators.imputer", "estimators.regressor", "estimators.classifier", "estimators"),
-    *("modelfile", "tables", "plots", "report", "cli", "__main__", "__init__"),
+    *(
+        "modelvalues",
+        "mixturerecord",
+        "modelfile",
+        "tables",
+        "plots",
+        "report",
+        "cli",
+        "__main__",
+        "__init__",
+    ),
 ]
 
 
