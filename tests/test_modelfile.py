@@ -566,6 +566,10 @@ def write_in_place(model):
 
 save = write_in_place if way == "in place" else lambda model: gapmix.save(model, path)
 gapmix.save(models[0], path)
+began = time.perf_counter()
+for _ in range(3):
+    save(models[0])
+duration = (time.perf_counter() - began) / 3
 random.seed(1)
 broken = halves = leftovers = changed = 0
 previous = None
@@ -575,7 +579,7 @@ for _ in range(n_rounds):
         while True:
             for model in models[::-1]:
                 save(model)
-    time.sleep(random.uniform(0.001, 0.03))
+    time.sleep(random.uniform(0.0, 4 * duration + 0.005))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     try:
@@ -597,6 +601,14 @@ print(broken, halves, leftovers, changed)
 """
 
 
+def has_nameless_files(folder) -> bool:
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        return False
+    return True
+
+
 def kill_while_saving(folder, n_rounds: int, way: str) -> list[int]:
     """Return how often the file was broken, and half files, files left over, and changes seen."""
     run = subprocess.run(
@@ -610,8 +622,12 @@ def kill_while_saving(folder, n_rounds: int, way: str) -> list[int]:
 
 def test_a_killed_save_leaves_the_old_or_the_new_file_and_nothing_else(tmp_path):
     broken, halves, leftovers, changed = kill_while_saving(tmp_path, size(15, 200), "nameless")
-    assert (broken, halves) == (0, 0)
-    assert leftovers <= size(1, 10)  # whole, but killed between being named and taking its place
+    assert broken == 0
+    if has_nameless_files(tmp_path):
+        assert halves == 0
+        assert leftovers <= size(
+            1, 10
+        )  # whole, but killed between being named and taking its place
     assert changed > 1
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gapmix import covariance
 from gapmix.em import Iteration
+from gapmix.engines.threads import open_engine
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.options import FARTHEST, LARGEST
 from gapmix.estimators.validation import LARGEST_VALUE
@@ -120,7 +121,8 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     mixture._scaling = units
     mixture._covariance_type = kind
     mixture._target = arrays.get("target")
-    with np.errstate(all="ignore"):  # what overflows is refused
+    # What overflows is refused; BLAS on several threads is slower on one matrix at a time.
+    with np.errstate(all="ignore"), open_engine(1):
         _check_values(arrays, kind)
         _check_units(units)
         _check_inside(mixture._user_parameters(), units)
