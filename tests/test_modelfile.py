@@ -548,57 +548,97 @@ import gapmix.atomicfile
 from gapmix.modelfile import CODECS, pack
 from gapmix.recordfile import Record
 
-folder, n_rounds, way = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-if way != "nameless":
-    gapmix.atomicfile.NAMELESS = 0
 rng = np.random.default_rng(0)
 x = rng.normal(size=(400, 40))
 x[rng.random(x.shape) < 0.1] = np.nan
 models = [gapmix.GaussianMixture(3, random_state=s, max_iter=1, tol=1e9).fit(x) for s in (0, 1)]
+codec = CODECS["GaussianMixture"]
+pieces = [b"".join(pack(Record("GaussianMixture", *codec.to_record(m)))) for m in models]
 whole = {model.covariances_.tobytes() for model in models}
-path = os.path.join(folder, "model")
-pieces = [b"".join(pack(Record("GaussianMixture", *CODECS["GaussianMixture"].to_record(model))))
-          for model in models]
-
-def write_in_place(model):
-    with open(path, "wb") as stream:
-        stream.write(pieces[models.index(model)])
-
-save = write_in_place if way == "in place" else lambda model: gapmix.save(model, path)
-gapmix.save(models[0], path)
-began = time.perf_counter()
-for _ in range(3):
-    save(models[0])
-duration = (time.perf_counter() - began) / 3
+folder, path = sys.argv[1], os.path.join(sys.argv[1], "model")
 random.seed(1)
-broken = halves = leftovers = changed = 0
-previous = None
-for _ in range(n_rounds):
+
+
+def save(number, way):
+    if way == "in place":
+        with open(path, "wb") as stream:
+            stream.write(pieces[number])
+    else:
+        gapmix.save(models[number], path)
+
+
+def kill_once(way, duration):
     child = os.fork()
     if child == 0:
         while True:
-            for model in models[::-1]:
-                save(model)
-    time.sleep(random.uniform(0.0, 4 * duration + 0.005))
+            save(1, way)
+            save(0, way)
+    time.sleep(random.uniform(0.0, 6 * duration + 0.02))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
+
+
+def read(name):
     try:
-        found = gapmix.load(path).covariances_.tobytes()
-        assert found in whole
+        found = gapmix.load(os.path.join(folder, name)).covariances_.tobytes()
+    except ValueError:
+        return None
+    assert found in whole
+    return found
+
+
+for way, n_rounds in zip(sys.argv[2::2], map(int, sys.argv[3::2])):
+    if way != "nameless":
+        gapmix.atomicfile.NAMELESS = 0
+    gapmix.save(models[0], path)
+    began = time.perf_counter()
+    for _ in range(3):
+        save(0, way)
+    duration = (time.perf_counter() - began) / 3
+    broken = halves = leftovers = changed = 0
+    previous = read("model")
+    for _ in range(n_rounds):
+        kill_once(way, duration)
+        found = read("model")
+        broken += found is None
         changed += found != previous
         previous = found
-    except ValueError:
-        broken += 1
-    for name in os.listdir(folder):
-        if name != "model":
+        for name in set(os.listdir(folder)) - {"model"}:
             leftovers += 1
-            try:
-                gapmix.load(os.path.join(folder, name))
-            except ValueError:
-                halves += 1
+            halves += read(name) is None
             os.unlink(os.path.join(folder, name))
-print(broken, halves, leftovers, changed)
+    print(broken, halves, leftovers, changed)
 """
+
+
+class Killed(NamedTuple):
+    """What was found after kills, one after the other."""
+
+    broken: int  # the file could not be loaded
+    halves: int  # other files, which could not be loaded either
+    leftovers: int  # other files
+    changed: int  # the file was not the one found before
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory) -> dict[str, Killed]:
+    """Return what is left when a process that saves again and again is killed at random times."""
+    folder = tmp_path_factory.mktemp("killed")
+    rounds = {"nameless": size(15, 200), "named": size(10, 200), "in place": size(10, 50)}
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            KILLED,
+            folder,
+            *(str(word) for pair in rounds.items() for word in pair),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    lines = [Killed(*map(int, line.split())) for line in run.stdout.splitlines()]
+    return dict(zip(rounds, lines, strict=True))
 
 
 def has_nameless_files(folder) -> bool:
@@ -609,33 +649,19 @@ def has_nameless_files(folder) -> bool:
     return True
 
 
-def kill_while_saving(folder, n_rounds: int, way: str) -> list[int]:
-    """Return how often the file was broken, and half files, files left over, and changes seen."""
-    run = subprocess.run(
-        [sys.executable, "-c", KILLED, str(folder), str(n_rounds), way],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return [int(number) for number in run.stdout.split()]
-
-
-def test_a_killed_save_leaves_the_old_or_the_new_file_and_nothing_else(tmp_path):
-    broken, halves, leftovers, changed = kill_while_saving(tmp_path, size(15, 200), "nameless")
-    assert broken == 0
+def test_a_killed_save_leaves_the_old_or_the_new_file_and_nothing_else(killed, tmp_path):
+    found = killed["nameless"]
+    assert found.broken == 0
+    assert found.changed > 0
     if has_nameless_files(tmp_path):
-        assert halves == 0
-        assert leftovers <= size(
-            1, 10
-        )  # whole, but killed between being named and taking its place
-    assert changed > 1
+        assert found.halves == 0
+        assert found.leftovers <= size(1, 10)  # whole, killed before it took its place
 
 
-def test_a_killed_save_on_systems_without_nameless_files_leaves_the_old_or_the_new(tmp_path):
-    broken, _, _, changed = kill_while_saving(tmp_path, size(10, 200), "named")
-    assert broken == 0
-    assert changed > 1
+def test_a_killed_save_on_systems_without_nameless_files_leaves_the_old_or_the_new(killed):
+    assert killed["named"].broken == 0
+    assert killed["named"].changed > 0
 
 
-def test_killing_finds_half_files_where_they_are_written_in_place(tmp_path):
-    assert kill_while_saving(tmp_path, size(20, 50), "in place")[0] > 0
+def test_killing_finds_half_files_where_they_are_written_in_place(killed):
+    assert killed["in place"].broken > 0
