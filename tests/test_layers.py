@@ -8,6 +8,7 @@ import gapmix
 ROOT = Path(gapmix.__file__).parent
 MAX_LINES = 600
 ORDER = [
+    *("atomicfile", "recordfile"),
     *("patterns", "trees", "costs", "plan", "scaling", "rows", "parameters", "statistics"),
     *(
         "kernels.compiled",
@@ -32,12 +33,24 @@ ORDER = [
     *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
     *(
         "estimators.automatic",
+        "estimators.bounds",
+        "estimators.labels",
         "estimators.imputer",
         "estimators.regressor",
         "estimators.classifier",
         "estimators",
     ),
-    *("modelfile", "tables", "plots", "report", "cli", "__main__", "__init__"),
+    *(
+        "modelvalues",
+        "mixturerecord",
+        "modelfile",
+        "tables",
+        "plots",
+        "report",
+        "cli",
+        "__main__",
+        "__init__",
+    ),
 ]
 
 

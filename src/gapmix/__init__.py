@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gapmix.estimators.imputer import GaussianMixtureImputer
     from gapmix.estimators.mixture import GaussianMixture
     from gapmix.estimators.regressor import GaussianMixtureRegressor
+    from gapmix.modelfile import load, save
 
 __version__ = "0.1.0"
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "GaussianMixtureClassifier",
     "GaussianMixtureImputer",
     "GaussianMixtureRegressor",
+    "load",
+    "save",
 ]
 
 # Names are looked up when first asked for: scikit-learn alone takes longer to import than this
@@ -27,6 +30,8 @@ _HOMES = {
     "GaussianMixtureClassifier": "gapmix.estimators.classifier",
     "GaussianMixtureRegressor": "gapmix.estimators.regressor",
     "GaussianMixtureImputer": "gapmix.estimators.imputer",
+    "load": "gapmix.modelfile",
+    "save": "gapmix.modelfile",
 }
 
 logging.getLogger("gapmix").addHandler(logging.NullHandler())
