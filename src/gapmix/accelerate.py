@@ -280,6 +280,8 @@ def _mixed_step(
     """
     gram = np.array([[float(a @ b) for b in changes] for a in changes])
     values, vectors = np.linalg.eigh(gram)
+    if not values[-1] > 0.0:
+        return residual.copy()
     values = np.maximum(values, 1e-14 * values[-1])
     along = vectors.T @ np.array([float(y @ residual) for y in changes])
     share = 1.0 / (1.0 + DAMPING_BASE ** (DAMPING_DELAY - n_taken))

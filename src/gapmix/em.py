@@ -15,7 +15,7 @@ from gapmix.repair import find_empty, split_heaviest
 from gapmix.rows import Block, Rows, deal_lanes
 from gapmix.solvers import Solver
 from gapmix.statistics import Moments, Statistics, merge_into, zero_statistics
-from gapmix.stopping import N_LOOKED_AT, to_limit
+from gapmix.stopping import N_AGREEING, N_LOOKED_AT, is_steady, to_limit
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -178,6 +178,7 @@ class State(NamedTuple):
     best: float = -np.inf  # validation likelihood of these
     n_stale: int = 0  # passes accepted since
     n_repairs: int = 0
+    left: tuple[float, ...] = ()  # estimates of what is left to gain, after the last passes
 
 
 def run(
@@ -236,6 +237,7 @@ def run(
             moments = solver.moments(prepared, statistics)
             updated = m_step(moments, state.parameters, settings)
             state, prepared, repairs = _step(solver, state, updated, moments.resp, settings)
+            state = _estimate_left(state)
             record = Iteration(value, objective, held_out, 0.0, ())
             if not repairs:
                 stop_reason = _reason_to_stop(state, settings)
@@ -298,7 +300,9 @@ def _step(
             settings.covariance_type,
             equal_weights=settings.equal_weights,
         )
-        accelerator, proposal = accelerate.propose(accelerator)
+        proposal = None
+        if is_steady(state.objectives):
+            accelerator, proposal = accelerate.propose(accelerator)
         if proposal is not None:
             try:
                 prepared = solver.prepare(proposal)
@@ -338,6 +342,7 @@ def _take_plain(
         best=state.best,
         n_stale=state.n_stale,
         n_repairs=state.n_repairs + len(repairs),
+        left=() if repairs else state.left,
     )
     return state, prepared, repairs
 
@@ -355,12 +360,18 @@ def _reason_to_stop(state: State, settings: Settings) -> str | None:
         if abs(gain) < settings.tol:
             return f"the last gain, {gain:.2g} per row, is below tol={settings.tol:g}"
         return None
-    left = to_limit(state.objectives)
-    if state.accelerator is not None and np.isfinite(state.accelerator.to_gain):
-        left += state.accelerator.to_gain  # what the proposals gain, and what follows them
-    if left < settings.tol:
+    left = max(state.left)
+    if len(state.left) == N_AGREEING and left < settings.tol:
         return f"what is left to gain, about {left:.2g} per row, is below tol={settings.tol:g}"
     return None
+
+
+def _estimate_left(state: State) -> State:
+    """Return the state with what is left to gain: along the proposal, and after that."""
+    left = to_limit(state.objectives)
+    if state.accelerator is not None and np.isfinite(state.accelerator.to_gain):
+        left += state.accelerator.to_gain
+    return state._replace(left=(*state.left, left)[-N_AGREEING:])
 
 
 def _final(

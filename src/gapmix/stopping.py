@@ -8,7 +8,9 @@ import numpy as np
 
 WINDOW = 3  # passes whose gains are taken together: proposals gain unevenly
 N_LOOKED_AT = 2 * WINDOW + 1  # objectives that the estimate looks at
+N_AGREEING = 2  # passes in a row whose estimates must be small: one may be so by chance
 LARGEST_RATIO = 0.999  # of successive gains; beyond, the limit is too far to be told
+STEADY_GAIN = 0.01  # per row; steps that gain more may still be choosing between optima
 NOISE = 8.0  # gains of so many units in the last place are rounding error
 
 
@@ -27,3 +29,8 @@ def to_limit(objectives: Sequence[float]) -> float:
         return 0.0
     ratio = min(gain / before, LARGEST_RATIO) if before > 0.0 else LARGEST_RATIO
     return gain * ratio / (1.0 - ratio)
+
+
+def is_steady(objectives: Sequence[float]) -> bool:
+    """Tell whether gains have become small, so that EM only creeps towards an optimum."""
+    return len(objectives) > 1 and objectives[-1] - objectives[-2] < STEADY_GAIN
