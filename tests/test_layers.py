@@ -28,7 +28,17 @@ ORDER = [
         "solvers.tree",
         "solvers",
     ),
-    *("covariance", "initialize", "repair", "em", "conditional", "selection", "calibrate"),
+    *(
+        "covariance",
+        "initialize",
+        "repair",
+        "accelerate",
+        "stopping",
+        "em",
+        "conditional",
+        "selection",
+        "calibrate",
+    ),
     *("engines.threads", "engines.dask", "engines", "density"),
     *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
     *(

@@ -184,7 +184,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         names = column_names(self)
         read_bounds(self.bounds, names, getattr(self, "feature_names_in_", None))
         weight = read_weights(sample_weight, len(x))
-        warn_codes(x, names)
+        warn_codes(x[weight > 0], names)
         targets = read_targets(self, y, len(x)) if self.use_target else None
         joint, all_names = x, names
         if targets is not None:

@@ -139,7 +139,7 @@ class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"y has no observed value in {len(x)} rows: nothing can be learned.")
         weight = read_weights(sample_weight, len(x))
         names = column_names(self)
-        warn_codes(x, names)
+        warn_codes(x[weight > 0], names)
         n_targets = targets.shape[1]
         task = automatic.Task(
             np.column_stack([x, targets]),
