@@ -14,6 +14,7 @@ ORDER = [
         "kernels.blas",
         "kernels.twins",
         "kernels.factors",
+        "kernels.simd",
         "kernels.interleaved",
         "kernels.lanes",
     ),

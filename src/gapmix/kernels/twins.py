@@ -10,6 +10,14 @@ from collections.abc import Iterator
 import numpy as np
 
 LANES = 8
+LINE = 64  # bytes of a line of the cache
+
+
+def empty_packed(n: int) -> np.ndarray:
+    """Return room for n elements of eight factors, (n, LANES), each within one line."""
+    memory = np.empty((n + 1) * LANES)
+    first = -memory.ctypes.data % LINE // memory.itemsize
+    return memory[first : first + n * LANES].reshape(n, LANES)
 
 
 def center(

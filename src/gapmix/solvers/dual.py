@@ -23,6 +23,7 @@ from scipy.linalg import blas, lapack
 
 from gapmix import kernels
 from gapmix.kernels.blas import add_products
+from gapmix.kernels.twins import empty_packed
 from gapmix.parameters import Factored, Parameters, factor
 from gapmix.plan import Batches
 from gapmix.rows import Block, expand
@@ -101,7 +102,7 @@ def _solve(
         lanes.gather_products(*layout, prec, z, solution)
     else:
         lanes.gather(*layout, z[:m] @ prec, z, solution)
-    packed = np.empty((batches.n_packed, lanes.LANES))
+    packed = empty_packed(batches.n_packed)
     log_det = np.zeros(len(block.observed))
     bad = lanes.solve_block(prec, sigma, *_small(batches), solution, packed, log_det)
     if bad >= 0:
