@@ -16,6 +16,7 @@ ORDER = [
         "kernels.factors",
         "kernels.simd",
         "kernels.interleaved",
+        "kernels.completing",
         "kernels.lanes",
     ),
     "kernels",

@@ -24,6 +24,7 @@ from gapmix.kernels.twins import LANES
 
 # Registers hold TILE^2 sums and TILE + 1 operands: 32 of 64 bytes, or 16 of 32 bytes.
 TILE = 4 if binding.get_host_cpu_features().get("avx512f") else 2
+WIDTH = TILE // 2  # of tiles of 2 TILE rows
 
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 _INT = ir.IntType(64)
@@ -36,7 +37,9 @@ class _Writer:
 
     def __init__(self, context: Any, builder: Any, array_type: Any, array: Any) -> None:
         self.builder = builder
-        self._elements = context.make_array(array_type)(context, builder, array).data
+        given = context.make_array(array_type)(context, builder, array)
+        self._elements = given.data
+        self.width = cgutils.unpack_tuple(builder, given.shape)[-1]
         self._memory = builder.bitcast(self._elements, _VECTOR.as_pointer())
 
     def add(self, *terms: Value) -> Value:
@@ -64,6 +67,37 @@ class _Writer:
         """Return one lane of a vector."""
         number = self.builder.mul(self.add(*place), _integer(LANES))
         return self.builder.load(self.builder.gep(self._elements, [self.add(number, lane)]))
+
+    def load_at(self, *number: Value) -> Value:
+        """Return eight numbers of a plain array, from one on."""
+        return self.builder.load(self._address(*number), align=8)
+
+    def store_at(self, value: Value, *number: Value) -> None:
+        self.builder.store(value, self._address(*number), align=8)
+
+    def _address(self, *number: Value) -> Value:
+        address = self.builder.gep(self._elements, [self.add(*number)])
+        return self.builder.bitcast(address, _VECTOR.as_pointer())
+
+    def splat(self, *number: Value) -> Value:
+        """Return a number of a plain array in all lanes."""
+        value = self.builder.load(self.builder.gep(self._elements, [self.add(*number)]))
+        first, undefined = ir.Constant(ir.IntType(32), 0), ir.Constant(_VECTOR, ir.Undefined)
+        one = self.builder.insert_element(undefined, value, first)
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        return self.builder.shuffle_vector(one, undefined, everywhere)
+
+    def least(self, one: Value, other: Value) -> Value:
+        """Return the smaller of two integers."""
+        return self.builder.select(self.builder.icmp_signed("<", one, other), one, other)
+
+    @contextmanager
+    def column_blocks(self, d: Value) -> Iterator[Value]:
+        """Run a loop over blocks of eight of d >= 8 columns; the last overlaps the one before."""
+        count = self.builder.sdiv(self.add(d, LANES - 1), _integer(LANES))
+        with cgutils.for_range(self.builder, count, intp=_INT) as loop:
+            last = self.minus(d, LANES)
+            yield self.least(self.builder.mul(loop.index, _integer(LANES)), last)
 
     def store(self, value: Value, *place: Value) -> None:
         self.builder.store(value, self.builder.gep(self._memory, [self.add(*place)]), align=8)
@@ -129,13 +163,13 @@ def _zero(height: int, width: int) -> Tile:
     return [[zero] * width for _ in range(height)]
 
 
-def _for_each_height(emit: Callable[..., None]) -> Callable[..., None]:
+def _for_each_height(emit: Callable[..., None], most: int = TILE) -> Callable[..., None]:
     """Turn what writes code for tiles of one height, its last argument, into code for any."""
 
     def emit_all(w: _Writer, *given: Value) -> None:
         builder = w.builder
         end = builder.append_basic_block("done")
-        blocks = [builder.append_basic_block(f"height{h}") for h in range(1, TILE + 1)]
+        blocks = [builder.append_basic_block(f"height{h}") for h in range(1, most + 1)]
         switch = builder.switch(given[-1], blocks[-1])
         for h, block in enumerate(blocks[:-1], start=1):
             switch.add_case(ir.Constant(_INT, h), block)
@@ -148,38 +182,29 @@ def _for_each_height(emit: Callable[..., None]) -> Callable[..., None]:
     return emit_all
 
 
-def _function(n_integers: int, emit: Callable[..., None]) -> Any:
-    """Return a function of (array, n integers) for use in kernels, from what writes its code."""
+def _function(n_arrays: int, n_integers: int, emit: Callable[..., None]) -> Any:
+    """Return a function of (arrays, n integers) for use in kernels, from what writes its code."""
 
-    @intrinsic
-    def function(typing_context, array, numbers):  # type: ignore[no-untyped-def]
-        signature = types.void(array, types.UniTuple(types.int64, n_integers))
+    def typed(*arrays: Any) -> Any:
+        return types.void(*arrays, types.UniTuple(types.int64, n_integers)), codegen
 
-        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            a = _Writer(context, builder, signature.args[0], arguments[0])
-            emit(a, *cgutils.unpack_tuple(builder, arguments[1], n_integers))
-            return context.get_dummy_value()
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        writers = [
+            _Writer(context, builder, signature.args[n], arguments[n]) for n in range(n_arrays)
+        ]
+        emit(*writers, *cgutils.unpack_tuple(builder, arguments[n_arrays], n_integers))
+        return context.get_dummy_value()
 
-        return signature, codegen
+    def of_one(typing_context, a, numbers):  # type: ignore[no-untyped-def]
+        return typed(a)
 
-    return function
+    def of_two(typing_context, a, b, numbers):  # type: ignore[no-untyped-def]
+        return typed(a, b)
 
+    def of_three(typing_context, a, b, c, numbers):  # type: ignore[no-untyped-def]
+        return typed(a, b, c)
 
-def _function_of_two(n_integers: int, emit: Callable[..., None]) -> Any:
-    """Return a function of (array, array, n integers), likewise."""
-
-    @intrinsic
-    def function(typing_context, array, other, numbers):  # type: ignore[no-untyped-def]
-        signature = types.void(array, other, types.UniTuple(types.int64, n_integers))
-
-        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            a, b = (_Writer(context, builder, signature.args[n], arguments[n]) for n in (0, 1))
-            emit(a, b, *cgutils.unpack_tuple(builder, arguments[2], n_integers))
-            return context.get_dummy_value()
-
-        return signature, codegen
-
-    return function
+    return intrinsic((of_one, of_two, of_three)[n_arrays - 1])
 
 
 def _write_factor_corner(w: _Writer, base: Value, k: Value, i: Value, row: Value, h: int) -> None:
@@ -440,16 +465,100 @@ def _scatter_column(typing_context, matrix, place, array, numbers):  # type: ign
     return signature, codegen
 
 
-factor_corner = _function(5, _for_each_height(_write_factor_corner))
-factor_tile = _function(6, _for_each_height(_write_factor_tile))
-invert_corner = _function(4, _for_each_height(_write_invert_corner))
-invert_tile = _function(6, _for_each_height(_write_invert_tile))
-multiply_corner = _function(4, _for_each_height(_write_multiply_corner))
-multiply_tile = _function(6, _for_each_height(_write_multiply_tile))
-solve_down = _function_of_two(4, _for_each_height(_write_solve_down))
-solve_up = _function_of_two(4, _for_each_height(_write_solve_up))
-copy = _function_of_two(2, _write_copy)
-scale = _function_of_two(1, _write_scale)
-add_squares = _function_of_two(4, _write_add_squares)
+def _write_load_rows(x: _Writer, mean: _Writer, z: _Writer, row: Value, last: Value) -> None:
+    """Write z[j, lane] = x[row + lane, j] - mean[j]; beyond the last row, that one again."""
+    d = x.width
+    lines = [x.builder.mul(x.least(x.add(row, lane), last), d) for lane in range(LANES)]
+    with z.column_blocks(d) as j:
+        center = mean.load_at(j)
+        block = [x.builder.fsub(x.load_at(line, j), center) for line in lines]
+        for lane, vector in enumerate(_transposed(x.builder, block)):
+            z.store(vector, j, lane)
+
+
+def _write_store_rows(x: _Writer, z: _Writer, row: Value, last: Value) -> None:
+    """Write x[row + lane, j] = z[j, lane]."""
+    d = x.width
+    lines = [x.builder.mul(x.least(x.add(row, lane), last), d) for lane in range(LANES)]
+    with z.column_blocks(d) as j:
+        block = [z.load(j, lane) for lane in range(LANES)]
+        for line, vector in zip(lines, _transposed(x.builder, block), strict=True):
+            x.store_at(vector, line, j)
+
+
+def _transposed(builder: Any, block: list[Value]) -> list[Value]:
+    """Return the columns of eight vectors: rows and columns change places, by halves, thrice."""
+    for step in (1, 2, 4):
+        low = [e if not e & step else LANES + e - step for e in range(LANES)]
+        high = [e + step if not e & step else LANES + e for e in range(LANES)]
+        masks = [ir.Constant(ir.VectorType(ir.IntType(32), LANES), half) for half in (low, high)]
+        result = list(block)
+        for i in range(LANES):
+            if not i & step:
+                pair = block[i], block[i + step]
+                result[i] = builder.shuffle_vector(*pair, masks[0])
+                result[i + step] = builder.shuffle_vector(*pair, masks[1])
+        block = result
+    return block
+
+
+def _dots(matrix: _Writer, z: _Writer, i: Value, n: Value, h: int) -> list[Value]:
+    """Write the products of rows i to i + h - 1 of a matrix, n columns of them, with z."""
+    lines = [matrix.builder.mul(matrix.add(i, r), matrix.width) for r in range(h)]
+    column = _zero(h, 1)
+    with z.totals(column, 0, n) as (j, t):
+        vector = z.load(j)
+        for r in range(h):
+            t[r][0] = z.fma(matrix.splat(lines[r], j), vector, t[r][0])
+    return [line[0] for line in column]
+
+
+def _write_multiply(m: _Writer, z: _Writer, y: _Writer, i: Value, h: int) -> None:
+    for r, total in enumerate(_dots(m, z, i, m.width, h)):
+        y.store(total, i, r)
+
+
+def _write_add_lengths(m: _Writer, z: _Writer, y: _Writer, i: Value, h: int) -> None:
+    """Write y[0] += |products|^2; the matrix is lower triangular."""
+    total = y.load(0)
+    for product in _dots(m, z, i, m.add(i, h), h):
+        total = y.fma(product, product, total)
+    y.store(total, 0)
+
+
+def _write_add_products(w: _Writer, t: _Writer, i: Value, j: Value, n: Value, h: int) -> None:
+    """Write t[i, j] += w[:n, i]' w[:n, j] for h rows and WIDTH vectors of columns."""
+    width = w.width
+    lines = [w.builder.mul(w.add(i, r), width) for r in range(h)]
+    columns = [w.add(j, LANES * s) for s in range(WIDTH)]
+    tile = [[t.load_at(line, column) for column in columns] for line in lines]
+    with w.totals(tile, 0, n) as (p, inner):
+        row = w.builder.mul(p, width)
+        y = [w.load_at(row, column) for column in columns]
+        for r in range(h):
+            x = w.splat(row, i, r)
+            for s in range(WIDTH):
+                inner[r][s] = w.fma(x, y[s], inner[r][s])
+    for line, values in zip(lines, tile, strict=True):
+        for column, value in zip(columns, values, strict=True):
+            t.store_at(value, line, column)
+
+
+factor_corner = _function(1, 5, _for_each_height(_write_factor_corner))
+factor_tile = _function(1, 6, _for_each_height(_write_factor_tile))
+invert_corner = _function(1, 4, _for_each_height(_write_invert_corner))
+invert_tile = _function(1, 6, _for_each_height(_write_invert_tile))
+multiply_corner = _function(1, 4, _for_each_height(_write_multiply_corner))
+multiply_tile = _function(1, 6, _for_each_height(_write_multiply_tile))
+add_products = _function(2, 4, _for_each_height(_write_add_products, 2 * TILE))
+load_rows = _function(3, 2, _write_load_rows)
+store_rows = _function(2, 2, _write_store_rows)
+multiply = _function(3, 2, _for_each_height(_write_multiply, 2 * TILE))
+add_lengths = _function(3, 2, _for_each_height(_write_add_lengths, 2 * TILE))
+solve_down = _function(2, 4, _for_each_height(_write_solve_down))
+solve_up = _function(2, 4, _for_each_height(_write_solve_up))
+copy = _function(2, 2, _write_copy)
+scale = _function(2, 1, _write_scale)
+add_squares = _function(2, 4, _write_add_squares)
 gather_row: Any = intrinsic(_gather_row)
 scatter_column: Any = intrinsic(_scatter_column)
