@@ -15,15 +15,18 @@ from gapmix.kernels.twins import LANES
 
 if HAS_NUMBA:  # simd speaks to Numba's compiler
     from gapmix.kernels.simd import (
+        DOT_ROWS,
         TILE,
-        WIDTH,
         add_lengths,
         add_products,
+        dots,
         load_rows,
         multiply,
         store_rows,
+        weigh_row,
     )
 
+DOT_BLOCK, DOT_SUM = 2, 20  # cycles of a product of eight columns, and of adding these up
 CHUNK = 64  # rows whose products are summed before the sums leave the registers
 
 LOG_2PI = twins.LOG_2PI
@@ -71,6 +74,33 @@ def _load(x, mean, row, n_rows, z):  # type: ignore[no-untyped-def]
                 z[j, lane] = x[min(row + lane, n_rows - 1), j] - mean[j]
 
 
+@compile_inline
+def _multiply_few(x, mean, prec, row, sets, variables, solution, line, y):  # type: ignore[no-untyped-def]
+    """Set one row's right-hand sides, (prec z)_m: one product for each missing variable."""
+    d = mean.size
+    k, v, s = sets[row, 0], sets[row, 1], sets[row, 2]
+    last = (d - 1) // LANES * LANES  # the last block is of the last eight columns, see `simd.dots`
+    for j in range(last):
+        line[j] = x[row, j] - mean[j]
+    for e in range(LANES):
+        j = d - LANES + e
+        line[last + e] = x[row, j] - mean[j] if j >= last else 0.0
+    for i in range(k):
+        place = np.int64(variables[v + i])
+        line[place if place < last else last + place - d + LANES] = 0.0
+    for i in range(0, k, DOT_ROWS):
+        one, two, three, four = i, min(i + 1, k - 1), min(i + 2, k - 1), min(i + 3, k - 1)
+        chosen = (
+            np.int64(variables[v + one]),
+            np.int64(variables[v + two]),
+            np.int64(variables[v + three]),
+            np.int64(variables[v + four]),
+        )
+        dots(prec, line, y, chosen)
+        for r in range(min(DOT_ROWS, k - i)):
+            solution[s + i + r] = y[0, r]
+
+
 @compile_kernel(f"void({_LAYOUT}, {_MATRIX}, {_REALS}, {_MATRIX}, {_REALS}, int64)", twins.prepare)
 def prepare(  # type: ignore[no-untyped-def]
     side,
@@ -104,8 +134,18 @@ def prepare(  # type: ignore[no-untyped-def]
                 s += size[g]
     sets = _find_sets(side, size, low, high, pattern, variable_start, start, solution_start, n_rows)
     z, y = _vectors(d), _vectors(d)
+    line = _vectors(d // LANES + 1).reshape(-1)
     for row in range(0, n_rows, LANES):
         n_used = min(LANES, n_rows - row)
+        most = 0
+        for here in range(row, row + n_used):
+            most = max(most, sets[here, 0])
+        if most == 0:
+            continue
+        if d >= LANES and most * (DOT_BLOCK * (d // LANES) + DOT_SUM) < d * d // LANES:
+            for here in range(row, row + n_used):
+                _multiply_few(x, mean, prec, here, sets, variables, solution, line, y)
+            continue
         _load(x, mean, row, n_rows, z)
         for lane in range(n_used):
             v = sets[row + lane, 1]
@@ -198,22 +238,24 @@ def add_rows(rows, resp, first, second):  # type: ignore[no-untyped-def]
     The weight is a last column of the rows: its products with the others are the first sums.
     """
     n_rows, d = rows.shape
-    step = WIDTH * LANES
-    width = (d + step) // step * step
+    width = (d + LANES) // LANES * LANES
     weighted, total = np.zeros((CHUNK, width)), np.zeros((width, width))
     n_used, sum_resp = 0, 0.0
     for row in range(n_rows):
         if resp[row] > 0.0:
             share = np.sqrt(resp[row])
-            for j in range(d):
-                weighted[n_used, j] = share * rows[row, j]
             weighted[n_used, d] = share
+            if d >= LANES:
+                weigh_row(rows, weighted, (row, n_used))
+            else:
+                for j in range(d):
+                    weighted[n_used, j] = share * rows[row, j]
             n_used += 1
             sum_resp += resp[row]
         if n_used == CHUNK or row == n_rows - 1:
             for i in range(0, d + 1, 2 * TILE):
                 height = min(2 * TILE, d + 1 - i)
-                for j in range(0, i + height, step):
+                for j in range(0, i + height, LANES):
                     add_products(weighted, total, (i, j, n_used, height))
             n_used = 0
     for i in range(d):

@@ -24,7 +24,7 @@ from gapmix.kernels.twins import LANES
 
 # Registers hold TILE^2 sums and TILE + 1 operands: 32 of 64 bytes, or 16 of 32 bytes.
 TILE = 4 if binding.get_host_cpu_features().get("avx512f") else 2
-WIDTH = TILE // 2  # of tiles of 2 TILE rows
+DOT_ROWS = 4  # rows multiplied at a time, so that loads of the other factor are shared
 
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 _INT = ir.IntType(64)
@@ -86,6 +86,24 @@ class _Writer:
         one = self.builder.insert_element(undefined, value, first)
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
         return self.builder.shuffle_vector(one, undefined, everywhere)
+
+    def store_element(self, value: Value, number: Value) -> None:
+        self.builder.store(value, self.builder.gep(self._elements, [_integer(number)]))
+
+    def sum(self, x: Value) -> Value:
+        """Return the sum of a vector, by halves."""
+        size = LANES
+        while size > 1:
+            size //= 2
+            of_type = ir.VectorType(ir.IntType(32), size)
+            halves = [
+                self.builder.shuffle_vector(
+                    x, x, ir.Constant(of_type, list(range(low, low + size)))
+                )
+                for low in (0, size)
+            ]
+            x = self.builder.fadd(*halves)
+        return self.builder.extract_element(x, ir.Constant(ir.IntType(32), 0))
 
     def least(self, one: Value, other: Value) -> Value:
         """Return the smaller of two integers."""
@@ -527,21 +545,44 @@ def _write_add_lengths(m: _Writer, z: _Writer, y: _Writer, i: Value, h: int) -> 
 
 
 def _write_add_products(w: _Writer, t: _Writer, i: Value, j: Value, n: Value, h: int) -> None:
-    """Write t[i, j] += w[:n, i]' w[:n, j] for h rows and WIDTH vectors of columns."""
-    width = w.width
-    lines = [w.builder.mul(w.add(i, r), width) for r in range(h)]
-    columns = [w.add(j, LANES * s) for s in range(WIDTH)]
-    tile = [[t.load_at(line, column) for column in columns] for line in lines]
-    with w.totals(tile, 0, n) as (p, inner):
-        row = w.builder.mul(p, width)
-        y = [w.load_at(row, column) for column in columns]
+    """Write t[i, j] += w[:n, i]' w[:n, j] for h rows and eight columns."""
+    lines = [w.builder.mul(w.add(i, r), w.width) for r in range(h)]
+    column = [[t.load_at(line, j)] for line in lines]
+    with w.totals(column, 0, n) as (p, inner):
+        row = w.builder.mul(p, w.width)
+        y = w.load_at(row, j)
         for r in range(h):
-            x = w.splat(row, i, r)
-            for s in range(WIDTH):
-                inner[r][s] = w.fma(x, y[s], inner[r][s])
-    for line, values in zip(lines, tile, strict=True):
-        for column, value in zip(columns, values, strict=True):
-            t.store_at(value, line, column)
+            inner[r][0] = w.fma(w.splat(row, i, r), y, inner[r][0])
+    for line, (total,) in zip(lines, column, strict=True):
+        t.store_at(total, line, j)
+
+
+def _write_weigh_row(x: _Writer, w: _Writer, row: Value, place: Value) -> None:
+    """Write w[place, :d] = w[place, d] x[row]: the weight is there already, after the values."""
+    d = x.width
+    source, target = x.builder.mul(row, d), x.builder.mul(place, w.width)
+    weight = w.splat(target, d)
+    with x.column_blocks(d) as j:
+        w.store_at(x.times(weight, x.load_at(source, j)), target, j)
+
+
+def _write_dots(m: _Writer, z: _Writer, y: _Writer, *variables: Value) -> None:
+    """Write y[0, r] = m[variables[r]] z for a few rows of a matrix.
+
+    z holds blocks of eight; the last one is of the last eight columns, those of the block before
+    being 0 in it.
+    """
+    d = m.width
+    lines = [m.builder.mul(variable, d) for variable in variables]
+    column = _zero(len(lines), 1)
+    n_blocks = m.builder.sdiv(m.add(d, LANES - 1), _integer(LANES))
+    with z.totals(column, 0, n_blocks) as (block, t):
+        j = m.least(m.builder.mul(block, _integer(LANES)), m.minus(d, LANES))
+        vector = z.load(block)
+        for r, line in enumerate(lines):
+            t[r][0] = z.fma(m.load_at(line, j), vector, t[r][0])
+    for r, (total,) in enumerate(column):
+        y.store_element(y.sum(total), r)
 
 
 factor_corner = _function(1, 5, _for_each_height(_write_factor_corner))
@@ -550,6 +591,8 @@ invert_corner = _function(1, 4, _for_each_height(_write_invert_corner))
 invert_tile = _function(1, 6, _for_each_height(_write_invert_tile))
 multiply_corner = _function(1, 4, _for_each_height(_write_multiply_corner))
 multiply_tile = _function(1, 6, _for_each_height(_write_multiply_tile))
+dots = _function(3, DOT_ROWS, _write_dots)
+weigh_row = _function(2, 2, _write_weigh_row)
 add_products = _function(2, 4, _for_each_height(_write_add_products, 2 * TILE))
 load_rows = _function(3, 2, _write_load_rows)
 store_rows = _function(2, 2, _write_store_rows)

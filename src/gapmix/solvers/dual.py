@@ -37,8 +37,7 @@ WIDE_ROOT_CONDITION = 1e9  # for wide tables, where QR would dominate and the 1-
 WIDE = 128  # columns
 NEGLIGIBLE = 1e-20  # of the largest responsibility in a block: no digit of a sum depends on it
 DOT_COST = 6.0  # a multiply-add of a dot product against one of a large matrix product
-WIDEST_IN_LANES = 256  # columns up to which rows are completed eight at a time, in the cache
-NARROW = 64  # columns up to which a kernel adds up rows faster than BLAS
+WIDEST_IN_LANES = 256  # columns up to which rows are completed and added up in the cache
 TRIANGULAR_FROM = 64  # columns from which a triangular product beats a full one
 
 
@@ -234,10 +233,12 @@ def accumulate(
     prepared: Prepared, block: Block, visit: Visit, resp: np.ndarray, total: Statistics
 ) -> None:
     """Add sums of rows by matrix products, and of inverses once per pattern that matters."""
+    by_component = np.ascontiguousarray(resp.T)  # (K, n_b)
+    matters = by_component > NEGLIGIBLE * by_component.max(axis=1, keepdims=True)
+    r = np.where(matters, by_component, 0.0)
     for k, held in enumerate(visit.held):
         visit.held[k] = None  # the next block needs as much memory
-        r = np.where(resp[:, k] > NEGLIGIBLE * resp[:, k].max(), resp[:, k], 0.0)
-        accumulate_component(prepared, block, k, held, r, total)
+        accumulate_component(prepared, block, k, held, r[k], total)
 
 
 def accumulate_component(
@@ -271,7 +272,7 @@ def accumulate_completed(
 ) -> None:
     """Add sums over the completed rows of the missing side; rows without weight are passed over."""
     m, d = block.n_missing_side, rows.shape[1]
-    if d <= NARROW:
+    if d <= WIDEST_IN_LANES:
         add_rows = kernels.load("completing").add_rows
         total.resp[k] += add_rows(rows[:m], r[:m], total.first[k], total.second[k])
         return
