@@ -400,12 +400,14 @@ def test_completing_rows_and_adding_them_up_agree_with_their_twins(d):
     found, wanted = [], []
     for kernels, results in ((completing, found), (twins, wanted)):
         right, rows, log_density = given.copy(), np.empty((m, d)), np.empty(len(X))
-        kernels.prepare(*layout, block.x, mean, prec, right, m)
-        known = (log_det, 1.5, block.n_observed, rows, log_density)
+        sets = np.empty((m, 4), dtype=np.int64)
+        kernels.find_sets(*layout, sets)
+        kernels.prepare(*layout, block.x, mean, prec, right, sets)
+        known = (log_det, 1.5, block.n_observed, sets, rows, log_density)
         kernels.complete(*layout, block.x, mean, np.tril(sigma), given, *known)
         first, second = np.ones(d), np.ones((d, d))
         total = kernels.add_rows(rows, resp, first, second)
-        results += [right, rows, log_density, first, np.tril(second), np.array(total)]
+        results += [sets, right, rows, log_density, first, np.tril(second), np.array(total)]
     for one, other in zip(found, wanted, strict=True):
         assert relative(one, other) <= 1e-12
 

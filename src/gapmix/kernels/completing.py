@@ -34,6 +34,7 @@ LOG_2PI = twins.LOG_2PI
 _MATRIX = "float64[:, ::1]"
 _INTS = "int64[::1]"
 _REALS = "float64[::1]"
+_SETS = "int64[:, ::1]"
 _LAYOUT = ", ".join([_INTS] * 5 + ["uint32[::1]"] + [_INTS] * 4)  # as in `kernels.lanes`
 
 
@@ -45,10 +46,21 @@ def _vectors(n):  # type: ignore[no-untyped-def]
     return memory[first : first + n * LANES].reshape((n, LANES))
 
 
-@compile_inline
-def _find_sets(side, size, low, high, pattern, variable_start, start, solution_start, n_rows):  # type: ignore[no-untyped-def]
-    """Return size, first variable, first number of the solution and pattern of the first n rows."""
-    sets = np.empty((n_rows, 4), dtype=np.int64)
+@compile_kernel(f"void({_LAYOUT}, {_SETS})", twins.find_sets)
+def find_sets(  # type: ignore[no-untyped-def]
+    side,
+    size,
+    low,
+    high,
+    pattern,
+    variables,
+    variable_start,
+    packed_start,
+    start,
+    solution_start,
+    sets,
+):
+    """Set for rows on the missing side: size, first variable, first of its solution, pattern."""
     for g in range(side.size):
         if side[g] == 0:
             continue
@@ -59,7 +71,6 @@ def _find_sets(side, size, low, high, pattern, variable_start, start, solution_s
                 sets[row, 1] = variable_start[p]
                 sets[row, 2] = solution_start[p] + (row - start[p]) * size[g]
                 sets[row, 3] = p
-    return sets
 
 
 @compile_inline
@@ -101,7 +112,9 @@ def _multiply_few(x, mean, prec, row, sets, variables, solution, line, y):  # ty
             solution[s + i + r] = y[0, r]
 
 
-@compile_kernel(f"void({_LAYOUT}, {_MATRIX}, {_REALS}, {_MATRIX}, {_REALS}, int64)", twins.prepare)
+@compile_kernel(
+    f"void({_LAYOUT}, {_MATRIX}, {_REALS}, {_MATRIX}, {_REALS}, {_SETS})", twins.prepare
+)
 def prepare(  # type: ignore[no-untyped-def]
     side,
     size,
@@ -117,10 +130,10 @@ def prepare(  # type: ignore[no-untyped-def]
     mean,
     prec,
     solution,
-    n_rows,
+    sets,
 ):
-    """Collect right-hand sides: (prec z)_m of the first n rows, z_o of the others; z = x - mean."""
-    d = mean.size
+    """Collect right-hand sides: (prec z)_m of rows with `sets`, z_o of the others; z = x - mean."""
+    n_rows, d = sets.shape[0], mean.size
     for g in range(side.size):
         if side[g] == 1:
             continue
@@ -132,7 +145,6 @@ def prepare(  # type: ignore[no-untyped-def]
                     j = variables[v + i]
                     solution[s + i] = x[row, j] - mean[j]
                 s += size[g]
-    sets = _find_sets(side, size, low, high, pattern, variable_start, start, solution_start, n_rows)
     z, y = _vectors(d), _vectors(d)
     line = _vectors(d // LANES + 1).reshape(-1)
     for row in range(0, n_rows, LANES):
@@ -161,7 +173,7 @@ def prepare(  # type: ignore[no-untyped-def]
 
 @compile_kernel(
     f"void({_LAYOUT}, {_MATRIX}, {_REALS}, {_MATRIX}, {_REALS}, {_REALS}, float64, {_INTS}, "
-    f"{_MATRIX}, {_REALS})",
+    f"{_SETS}, {_MATRIX}, {_REALS})",
     twins.complete,
 )
 def complete(  # type: ignore[no-untyped-def]
@@ -182,6 +194,7 @@ def complete(  # type: ignore[no-untyped-def]
     log_det,
     log_det_all,
     n_observed,
+    sets,
     rows,
     log_density,
 ):
@@ -206,7 +219,6 @@ def complete(  # type: ignore[no-untyped-def]
                 total += log_det[p] + n_observed[row] * LOG_2PI
                 log_density[row] = -0.5 * total
                 s += size[g]
-    sets = _find_sets(side, size, low, high, pattern, variable_start, start, solution_start, n_rows)
     z, lengths = _vectors(d), _vectors(1)
     for row in range(0, n_rows, LANES):
         n_used = min(LANES, n_rows - row)

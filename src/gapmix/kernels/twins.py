@@ -135,6 +135,27 @@ def fill(
             rows[start[p] : start[p + 1], v] = -values
 
 
+def find_sets(
+    side: np.ndarray,
+    size: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    pattern: np.ndarray,
+    variables: np.ndarray,
+    variable_start: np.ndarray,
+    packed_start: np.ndarray,
+    start: np.ndarray,
+    solution_start: np.ndarray,
+    sets: np.ndarray,
+) -> None:
+    """Set for rows on the missing side: size, first variable, first of its solution, pattern."""
+    for g, p, _, _ in _walk(size, low, high, pattern, packed_start):
+        if side[g] == 1:
+            rows = np.arange(start[p], start[p + 1])
+            sets[rows, 0], sets[rows, 1], sets[rows, 3] = size[g], variable_start[p], p
+            sets[rows, 2] = solution_start[p] + (rows - start[p]) * size[g]
+
+
 def prepare(
     side: np.ndarray,
     size: np.ndarray,
@@ -150,9 +171,9 @@ def prepare(
     mean: np.ndarray,
     prec: np.ndarray,
     solution: np.ndarray,
-    n_rows: int,
+    sets: np.ndarray,
 ) -> None:
-    """Collect right-hand sides: (prec z)_m of the first n rows, z_o of the others; z = x - mean."""
+    """Collect right-hand sides: (prec z)_m of rows with `sets`, z_o of the others; z = x - mean."""
     layout = (side, size, low, high, pattern, variables, variable_start, packed_start, start)
     z = x - mean
     for g, p, _, _ in _walk(size, low, high, pattern, packed_start):
@@ -180,6 +201,7 @@ def complete(
     log_det: np.ndarray,
     log_det_all: float,
     n_observed: np.ndarray,
+    sets: np.ndarray,
     rows: np.ndarray,
     log_density: np.ndarray,
 ) -> None:

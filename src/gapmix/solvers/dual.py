@@ -71,10 +71,13 @@ def visit(prepared: Prepared, block: Block) -> Visit:
     factored, n_components = prepared.factored, len(prepared.means)
     log_density = np.empty((n_components, len(block.x)))
     in_lanes = block.x.shape[1] <= WIDEST_IN_LANES
+    sets = np.empty((block.n_missing_side, 4), dtype=np.int64)
+    if in_lanes:
+        kernels.load("completing").find_sets(*block.batches[:10], sets)
     held: list[Held | root_form.Held] = []
     for k, mean in enumerate(prepared.means):
         if in_lanes and not prepared.root_form[k]:
-            held.append(_solve_in_lanes(mean, block, factored, k, log_density[k]))
+            held.append(_solve_in_lanes(mean, block, sets, factored, k, log_density[k]))
             continue
         z = center(block, mean)
         one: Held | root_form.Held
@@ -95,14 +98,19 @@ def center(block: Block, mean: np.ndarray) -> np.ndarray:
 
 
 def _solve_in_lanes(
-    mean: np.ndarray, block: Block, factored: Factored, k: int, log_density: np.ndarray
+    mean: np.ndarray,
+    block: Block,
+    sets: np.ndarray,
+    factored: Factored,
+    k: int,
+    log_density: np.ndarray,
 ) -> Held:
     """Set the log densities (n_b,) and return what to hold: rows eight at a time, in the cache."""
     completing, batches = kernels.load("completing"), block.batches
     rows = np.empty((block.n_missing_side, block.x.shape[1]))
     solution = np.empty(batches.n_solution)
     layout = (*batches[:10], block.x, mean)
-    completing.prepare(*layout, factored.prec[k], solution, len(rows))
+    completing.prepare(*layout, factored.prec[k], solution, sets)
     log_det, packed, large = _solve_sets(factored, batches, solution, k)
     completing.complete(
         *layout,
@@ -111,6 +119,7 @@ def _solve_in_lanes(
         log_det,
         factored.log_det[k],
         block.n_observed,
+        sets,
         rows,
         log_density,
     )
