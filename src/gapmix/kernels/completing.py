@@ -11,12 +11,12 @@ import numpy as np
 
 from gapmix.kernels import twins
 from gapmix.kernels.compiled import HAS_NUMBA, compile_inline, compile_kernel
+from gapmix.kernels.interleaved import empty_vectors
 from gapmix.kernels.twins import LANES
 
-if HAS_NUMBA:  # simd speaks to Numba's compiler
-    from gapmix.kernels.simd import (
+if HAS_NUMBA:  # the tiles speak to Numba's compiler
+    from gapmix.kernels.row_tiles import (
         DOT_ROWS,
-        TILE,
         add_lengths,
         add_products,
         dots,
@@ -25,6 +25,7 @@ if HAS_NUMBA:  # simd speaks to Numba's compiler
         store_rows,
         weigh_row,
     )
+    from gapmix.kernels.vectors import TILE
 
 DOT_BLOCK, DOT_SUM = 2, 20  # cycles of a product of eight columns, and of adding these up
 CHUNK = 64  # rows whose products are summed before the sums leave the registers
@@ -36,14 +37,6 @@ _INTS = "int64[::1]"
 _REALS = "float64[::1]"
 _SETS = "int64[:, ::1]"
 _LAYOUT = ", ".join([_INTS] * 5 + ["uint32[::1]"] + [_INTS] * 4)  # as in `kernels.lanes`
-
-
-@compile_inline
-def _vectors(n):  # type: ignore[no-untyped-def]
-    """Return n vectors, (n, LANES), each within one line of the cache."""
-    memory = np.empty((n + 1) * LANES)
-    first = -(memory.ctypes.data // 8) % LANES
-    return memory[first : first + n * LANES].reshape((n, LANES))
 
 
 @compile_kernel(f"void({_LAYOUT}, {_SETS})", twins.find_sets)
@@ -90,7 +83,9 @@ def _multiply_few(x, mean, prec, row, sets, variables, solution, line, y):  # ty
     """Set one row's right-hand sides, (prec z)_m: one product for each missing variable."""
     d = mean.size
     k, v, s = sets[row, 0], sets[row, 1], sets[row, 2]
-    last = (d - 1) // LANES * LANES  # the last block is of the last eight columns, see `simd.dots`
+    last = (
+        (d - 1) // LANES * LANES
+    )  # the last block is of the last eight columns, see `row_tiles.dots`
     for j in range(last):
         line[j] = x[row, j] - mean[j]
     for e in range(LANES):
@@ -145,8 +140,8 @@ def prepare(  # type: ignore[no-untyped-def]
                     j = variables[v + i]
                     solution[s + i] = x[row, j] - mean[j]
                 s += size[g]
-    z, y = _vectors(d), _vectors(d)
-    line = _vectors(d // LANES + 1).reshape(-1)
+    z, y = empty_vectors(d), empty_vectors(d)
+    line = empty_vectors(d // LANES + 1).reshape(-1)
     for row in range(0, n_rows, LANES):
         n_used = min(LANES, n_rows - row)
         most = 0
@@ -219,7 +214,7 @@ def complete(  # type: ignore[no-untyped-def]
                 total += log_det[p] + n_observed[row] * LOG_2PI
                 log_density[row] = -0.5 * total
                 s += size[g]
-    z, lengths = _vectors(d), _vectors(1)
+    z, lengths = empty_vectors(d), empty_vectors(1)
     for row in range(0, n_rows, LANES):
         n_used = min(LANES, n_rows - row)
         _load(x, mean, row, n_rows, z)

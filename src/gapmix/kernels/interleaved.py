@@ -2,19 +2,22 @@
 
 Matrices are interleaved, element (i, j) of all eight next to each other as one vector. Factors U of
 A = U'U are stored row by row, (i, j) at i k - i (i + 1) / 2 + j, with diagonal elements *inverted*.
-Work goes in tiles of TILE x TILE vectors (`kernels.simd`); if the size is no multiple of TILE, the
-first tile is smaller, where sums are short.
+Work goes in tiles of TILE x TILE vectors (`kernels.triangles`); if the size is no multiple of TILE,
+the first tile is smaller, where sums are short.
 
-Numba keeps compiled code by the file it is called from: after a change here, touch `lanes.py`.
+Numba keeps compiled code by the file it is called from: after a change here or in the tiles, touch
+`lanes.py` and `completing.py`.
 """
 
 from __future__ import annotations
 
-from gapmix.kernels.compiled import HAS_NUMBA, compile_inline, compile_kernel
+import numpy as np
 
-if HAS_NUMBA:  # simd speaks to Numba's compiler
-    from gapmix.kernels.simd import (
-        TILE,
+from gapmix.kernels.compiled import HAS_NUMBA, compile_inline, compile_kernel
+from gapmix.kernels.twins import LANES
+
+if HAS_NUMBA:  # the tiles speak to Numba's compiler
+    from gapmix.kernels.triangles import (
         add_squares,
         copy,
         factor_corner,
@@ -29,6 +32,15 @@ if HAS_NUMBA:  # simd speaks to Numba's compiler
         solve_down,
         solve_up,
     )
+    from gapmix.kernels.vectors import TILE
+
+
+@compile_inline
+def empty_vectors(n):  # type: ignore[no-untyped-def]
+    """Return n vectors, (n, LANES), each within one line of the cache."""
+    memory = np.empty((n + 1) * LANES)
+    first = -(memory.ctypes.data // 8) % LANES
+    return memory[first : first + n * LANES].reshape((n, LANES))
 
 
 @compile_inline

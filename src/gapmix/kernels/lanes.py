@@ -14,6 +14,7 @@ from gapmix.kernels.interleaved import (
     add_square,
     cholesky,
     copy_triangle,
+    empty_vectors,
     gather_triangle,
     invert,
     scale_triangle,
@@ -211,14 +212,6 @@ def fill(  # type: ignore[no-untyped-def]
 
 
 @compile_inline
-def _vectors(n):  # type: ignore[no-untyped-def]
-    """Return n vectors, (n, LANES), each within one line of the cache."""
-    memory = np.empty((n + 1) * LANES)
-    first = -(memory.ctypes.data // 8) % LANES
-    return memory[first : first + n * LANES].reshape((n, LANES))
-
-
-@compile_inline
 def _collect(packed, base, origin, k, factor):  # type: ignore[no-untyped-def]
     """Bring the factors of eight patterns of a group together; `origin` is their place in it."""
     n_elements = k * (k + 1) // 2
@@ -283,10 +276,10 @@ def solve_block(  # type: ignore[no-untyped-def]
     receives the factors and `log_det` (P_b,) log|A_ss|. Returns -1, or a pattern that has no
     factor.
     """
-    work = _vectors(max(1, size.max() if size.size else 1))
+    work = empty_vectors(max(1, size.max() if size.size else 1))
     place = np.empty(work.shape, dtype=np.uint32)
     origin = np.empty(LANES, dtype=np.int64)
-    inverse = _vectors(SMALL * (SMALL + 1) // 2)
+    inverse = empty_vectors(SMALL * (SMALL + 1) // 2)
     right = np.empty(SMALL)
     products = np.empty(LANES)
     for g in range(side.size):
@@ -377,11 +370,11 @@ def add_block(  # type: ignore[no-untyped-def]
     dual_first += sum resp a. Lower triangles only. Patterns without responsibility cost nothing.
     """
     largest = max(1, size.max() if size.size else 1)
-    inverse = _vectors(largest * (largest + 1) // 2)
-    right = _vectors(largest + 1)
+    inverse = empty_vectors(largest * (largest + 1) // 2)
+    right = empty_vectors(largest + 1)
     place = np.empty((largest, LANES), dtype=np.uint32)
     origin = np.empty(LANES, dtype=np.int64)
-    weight = _vectors(1)
+    weight = empty_vectors(1)
     for g in range(side.size):
         k = size[g]
         if k == 0:
