@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-CHUNK_CELLS = 2**20  # cells looked at in one go
+CHUNK_CELLS = 2**17  # cells looked at in one go
 
 
 class Scaling(NamedTuple):
