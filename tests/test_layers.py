@@ -32,12 +32,15 @@ ORDER = [
     *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
     *(
         "estimators.automatic",
+        "estimators.bounds",
         "estimators.imputer",
         "estimators.regressor",
         "estimators.classifier",
         "estimators",
     ),
-    *("modelfile", "tables", "plots", "report", "cli", "__main__", "__init__"),
+    *("modelfile", "tables"),
+    *("plots.canvas", "plots.gaps", "plots.plans", "plots"),
+    *("report", "cli", "__main__", "__init__"),
 ]
 
 

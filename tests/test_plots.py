@@ -11,10 +11,10 @@ from matplotlib import pyplot
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from gapmix import GaussianMixture, plots
+from gapmix import GaussianMixture
 from gapmix.patterns import find_patterns
 from gapmix.plan import TreeOptions, make_plan
-from gapmix.plots import plot_patterns, plot_plan
+from gapmix.plots import canvas, plot_patterns, plot_plan
 
 
 def few_patterns():
@@ -206,7 +206,7 @@ def test_given_axes_are_drawn_on_and_returned():
 
 
 def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(plots, "figure", None)
+    monkeypatch.setattr(canvas, "figure", None)
     for function, what in (
         (plot_patterns, few_patterns()),
         (plot_plan, make_plan(many_patterns(9, 5), 1)),
