@@ -38,6 +38,7 @@ ORDER = [
         "estimators.classifier",
         "estimators",
     ),
+    *("multiple", "evaluate"),
     *("modelfile", "tables"),
     *("plots.canvas", "plots.gaps", "plots.plans", "plots"),
     *("report", "cli", "__main__", "__init__"),
