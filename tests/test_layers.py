@@ -38,7 +38,7 @@ ORDER = [
         "estimators.classifier",
         "estimators",
     ),
-    *("multiple", "evaluate"),
+    *("text", "multiple", "hiding", "scores", "evaluate"),
     *("modelfile", "tables"),
     *("plots.canvas", "plots.gaps", "plots.plans", "plots"),
     *("report", "cli", "__main__", "__init__"),

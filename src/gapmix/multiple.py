@@ -29,6 +29,7 @@ from gapmix.estimators.validation import (
     read_table,
     read_weights,
 )
+from gapmix.text import align
 
 BOOTSTRAPS = ("rows", "bayesian", None)
 # A bootstrap fit must leave the fit it starts from: it goes on until an iteration gains less than
@@ -232,21 +233,13 @@ class Pooled(NamedTuple):
             np.atleast_1d(each)
             for each in (self.estimate, self.std_error, self.low, self.high, self.df)
         ]
-        lines = [head]
+        lines: list[tuple[str, ...]] = [head]
         for i, name in enumerate(self.names):
             numbers = [f"{column[i]:.4g}" for column in columns]
             share = 100 * np.atleast_1d(self.missing_information)[i]
             p = np.atleast_1d(self.p_value)[i]
             lines.append((name, *numbers, f"{share:.0f} %", f"{p:.3f}" if p >= 5e-4 else "<0.001"))
-        widths = [max(len(line[j]) for line in lines) for j in range(len(head))]
-        rows = [
-            "  ".join(
-                [line[0].ljust(widths[0])]
-                + [text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True)]
-            ).rstrip()
-            for line in lines
-        ]
-        return "\n".join([f"Pooled over {self.n_imputations} imputations", *rows])
+        return f"Pooled over {self.n_imputations} imputations\n{align(lines)}"
 
 
 def pool(
@@ -317,23 +310,24 @@ def pool(
     # r / (r + 1) = lambda and 1 / (r + 1) = 1 - lambda, also where W is 0
     missing = share + (1.0 - share) * 2.0 / (df + 3.0)
     missing = np.where(between > 0, missing, 0.0)
-    fields = (
-        estimate,
-        std_error,
-        estimate - reach,
-        estimate + reach,
-        df,
-        missing,
-        within,
-        between,
-        p_value,
-    )
-    return Pooled(
-        *(float(each) if q.ndim == 1 else np.asarray(each, dtype=float) for each in fields),
-        n_imputations=m,
-        level=float(level),
-        names=_read_names(names, 1 if q.ndim == 1 else q.shape[1]),
-    )
+    fields: dict[str, Any] = {
+        "estimate": estimate,
+        "std_error": std_error,
+        "low": estimate - reach,
+        "high": estimate + reach,
+        "df": df,
+        "missing_information": missing,
+        "within": within,
+        "between": between,
+        "p_value": p_value,
+    }
+    scalar = q.ndim == 1
+    shaped = {
+        name: float(each) if scalar else np.asarray(each, dtype=float)
+        for name, each in fields.items()
+    }
+    shown = _read_names(names, 1 if scalar else q.shape[1])
+    return Pooled(**shaped, n_imputations=m, level=float(level), names=shown)
 
 
 def _degrees_of_freedom(share: np.ndarray, m: int, df_complete: float | None) -> np.ndarray:
