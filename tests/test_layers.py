@@ -40,7 +40,7 @@ ORDER = [
     ),
     *("text", "multiple", "hiding", "scores", "evaluate"),
     *("modelfile", "tables"),
-    *("plots.canvas", "plots.gaps", "plots.plans", "plots"),
+    *("plots.canvas", "plots.gaps", "plots.plans", "plots.results", "plots"),
     *("report", "cli", "__main__", "__init__"),
 ]
 

@@ -6,5 +6,6 @@ its figure (`ax.figure.savefig(...)`). Everything can be told apart in grey.
 
 from gapmix.plots.gaps import plot_patterns
 from gapmix.plots.plans import plot_plan
+from gapmix.plots.results import plot_hide_and_score, plot_selection
 
-__all__ = ["plot_patterns", "plot_plan"]
+__all__ = ["plot_hide_and_score", "plot_patterns", "plot_plan", "plot_selection"]
