@@ -11,21 +11,29 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
-import matplotlib as mpl
-
-mpl.use("Agg")
 from matplotlib import pyplot
 
-folder = Path(sys.argv[1])
-for example in map(Path, sys.argv[2:]):
+
+def run(example: Path, folder: Path) -> dict:
+    """Return what an example printed, where its figures are, and the time of the processor."""
     printed = StringIO()
-    began = time.thread_time()
+    began = time.process_time()
     with redirect_stdout(printed):
         runpy.run_path(str(example), run_name="__main__")
-    files = []
+    seconds = time.process_time() - began
+    figures = []
     for number in pyplot.get_fignums():
-        files.append(str(folder / f"{example.stem}_{number}.png"))
-        pyplot.figure(number).savefig(files[-1], dpi=70)
+        figures.append(str(folder / f"{example.stem}_{number}.png"))
+        pyplot.figure(number).savefig(figures[-1], dpi=70)
     pyplot.close("all")
-    record = {"name": example.stem, "seconds": time.thread_time() - began, "figures": files}
-    print(json.dumps({**record, "printed": printed.getvalue()}), flush=True)
+    return {
+        "name": example.stem,
+        "seconds": seconds,
+        "figures": figures,
+        "printed": printed.getvalue(),
+    }
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[2:]:
+        print(json.dumps(run(Path(argument), Path(sys.argv[1]))), flush=True)

@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 
 from gapmix.hiding import MECHANISMS
-from gapmix.text import align
+from gapmix.text import align, count
 
 
 class Score(NamedTuple):
@@ -87,7 +87,7 @@ class Evaluation(NamedTuple):
             )
         n, d = self.shape
         title = (
-            f"{n:,} rows x {d:,} columns, {self.n_repeats} repeats; hidden: "
+            f"{n:,} rows x {d:,} columns, {count(self.n_repeats, 'repeat')}; hidden: "
             f"{MECHANISMS[self.mechanism]}.\n"
             "Error in standard deviations of the columns; log score of columns with variance 1."
         )

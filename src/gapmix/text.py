@@ -15,3 +15,8 @@ def align(lines: Sequence[Sequence[str]]) -> str:
         ).rstrip()
         for line in lines
     )
+
+
+def count(number: int, noun: str) -> str:
+    """Return "1 row" or "2 rows"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

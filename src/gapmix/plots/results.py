@@ -11,6 +11,7 @@ import numpy as np
 from gapmix.plots.canvas import new_figure, require_matplotlib
 from gapmix.scores import Evaluation, Score
 from gapmix.selection import Candidate
+from gapmix.text import count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -189,7 +190,7 @@ def plot_hide_and_score(
         shares.spines[["top", "right"]].set_visible(False)
     n, d = evaluation.shape
     title = (
-        f"Hidden cells of {n:,} rows x {d:,} columns, {evaluation.n_repeats} repeats; "
+        f"Hidden cells of {n:,} rows x {d:,} columns, {count(evaluation.n_repeats, 'repeat')}; "
         "marks are means, lines their range"
     )
     if len(columns) < len(all_columns):
