@@ -45,26 +45,12 @@ ORDER = [
     ),
     *("engines.threads", "engines.dask", "engines", "density"),
     *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
-    *(
-        "estimators.automatic",
-        "estimators.bounds",
-        "estimators.labels",
-        "estimators.imputer",
-        "estimators.regressor",
-        "estimators.classifier",
-        "estimators",
-    ),
-    *(
-        "modelvalues",
-        "mixturerecord",
-        "modelfile",
-        "tables",
-        "plots",
-        "report",
-        "cli",
-        "__main__",
-        "__init__",
-    ),
+    *("estimators.automatic", "estimators.bounds", "estimators.labels", "estimators.imputer"),
+    *("estimators.regressor", "estimators.classifier", "estimators"),
+    *("text", "multiple", "hiding", "scores", "evaluate"),
+    *("modelvalues", "mixturerecord", "modelfile"),
+    *("plots.canvas", "plots.gaps", "plots.plans", "plots.results", "plots"),
+    *("report", "cli", "__main__", "__init__"),
 ]
 
 
