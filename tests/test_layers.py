@@ -31,7 +31,12 @@ ORDER = [
     *("engines.threads", "engines.dask", "engines"),
     *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
     *("estimators.imputer", "estimators.regressor", "estimators.classifier", "estimators"),
-    *("modelfile", "tables", "plots", "report", "cli", "__main__", "__init__"),
+    *("estimators.tablemodel", "modelfile"),
+    *("tables.dialect", "tables.schema", "tables.textfile", "tables.cells", "tables.source"),
+    *("tables.scan", "tables.coding", "tables.frames", "tables.sink", "tables"),
+    "plots",
+    *("jobs.requests", "jobs.fitting", "jobs.models", "jobs.filling", "jobs.looking", "jobs"),
+    *("report", "screen", "commands", "cli", "__main__", "__init__"),
 ]
 
 

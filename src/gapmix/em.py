@@ -19,6 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 NOT_FINITE = "The starting parameters give a log-likelihood that is not finite."
+INTERRUPTED = "the fit was interrupted; the best parameters so far are kept"
 MAX_REPAIRS_PER_COMPONENT = 3
 WARM_UP = 10  # tied iterations that give the covariance `shrinkage` shrinks to
 
@@ -168,7 +169,7 @@ def run(
     *,
     keep_start: bool = False,
     validation: Rows | None = None,
-    callback: Callable[[Iteration], None] | None = None,
+    callback: Callable[[Iteration], bool | None] | None = None,
 ) -> Fit:
     """Iterate EM from `start` until it converges, runs out of iterations or validation worsens.
 
@@ -222,8 +223,9 @@ def run(
             value, objective, held_out, time.perf_counter() - began, events + repairs
         )
         history.append(record)
-        if callback is not None:
-            callback(record)
+        if callback is not None and callback(record):  # it asks to stop
+            stop_reason = INTERRUPTED
+            break
         events = ()
 
         gain, previous = objective - previous, objective
