@@ -8,6 +8,7 @@ import gapmix
 ROOT = Path(gapmix.__file__).parent
 MAX_LINES = 600
 ORDER = [
+    *("atomicfile", "recordfile"),
     *("patterns", "trees", "costs", "plan", "scaling", "rows", "parameters", "statistics"),
     *(
         "kernels.compiled",
@@ -31,11 +32,11 @@ ORDER = [
     *("engines.threads", "engines.dask", "engines"),
     *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
     *("estimators.imputer", "estimators.regressor", "estimators.classifier", "estimators"),
-    *("estimators.tablemodel", "modelfile"),
+    *("estimators.tablemodel", "modelvalues", "mixturerecord", "modelfile"),
     *("tables.dialect", "tables.schema", "tables.textfile", "tables.cells", "tables.source"),
     *("tables.scan", "tables.coding", "tables.frames", "tables.sink", "tables"),
     "plots",
-    *("jobs.requests", "jobs.fitting", "jobs.models", "jobs.filling", "jobs.looking", "jobs"),
+    *("jobs.requests", "jobs.models", "jobs.fitting", "jobs.filling", "jobs.looking", "jobs"),
     *("report", "screen", "commands", "cli", "__main__", "__init__"),
 ]
 

@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gapmix.estimators.mixture import GaussianMixture
+    from gapmix.modelfile import load, save
 
 __version__ = "0.1.0"
-__all__ = ["GaussianMixture"]
+__all__ = ["GaussianMixture", "load", "save"]
 
 # Names are looked up when first asked for: scikit-learn alone takes longer to import than this
 # package should.
-_HOMES = {"GaussianMixture": "gapmix.estimators.mixture"}
+_HOMES = {
+    "GaussianMixture": "gapmix.estimators.mixture",
+    "load": "gapmix.modelfile",
+    "save": "gapmix.modelfile",
+}
 
 logging.getLogger("gapmix").addHandler(logging.NullHandler())
 

@@ -113,9 +113,12 @@ class Plan(NamedTuple):
     bounds: frozenset[str]  # those of which only a lower bound was worked out, having no tree
     reason: str  # why this solver, in a sentence
     forest: tuple[Cluster, ...] = ()  # for the solvers that walk
+    text: str = ""  # the plan in words, where its patterns were not kept (model files)
 
     def explain(self) -> str:
         """Return the plan in words: patterns, sides, cost of each alternative, and the choice."""
+        if self.text:
+            return self.text
         observed = self.patterns.observed
         d = observed.shape[1]
         n_missing = d - observed.sum(axis=1)

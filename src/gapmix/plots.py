@@ -156,6 +156,11 @@ def plot_plan(plan: Plan, *, ax: Axes | None = None) -> Axes:
     3 nodes: 1 from scratch, 2 moved with 2 changes; numbers: variables in its set
     """
     _require_matplotlib()
+    if plan.text:
+        raise ValueError(
+            "This plan was read from a model file, which keeps its words and not its patterns: "
+            "print plan.explain(), or draw the table with plot_patterns."
+        )
     ax = _new_figure(10.0, 6.0).add_subplot() if ax is None else ax
     ax.set_axis_off()
     inches = ax.get_window_extent().width / ax.figure.dpi

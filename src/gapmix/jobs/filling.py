@@ -12,8 +12,8 @@ import narwhals as nw
 import numpy as np
 
 from gapmix.estimators.tablemodel import TableModel
-from gapmix.jobs.fitting import FitSummary, columns_from_plain, fit_model, telling
-from gapmix.jobs.models import load_model, save_model
+from gapmix.jobs.fitting import FitSummary, fit_model, telling
+from gapmix.jobs.models import columns_from_plain, load_model, save_model
 from gapmix.jobs.requests import Fitting, Reading, Table, Watch, Writing, read_table
 from gapmix.tables.cells import read_marks
 from gapmix.tables.coding import (

@@ -15,9 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.progress import listening
 from gapmix.estimators.tablemodel import TableModel
+from gapmix.jobs.models import columns_to_plain
 from gapmix.jobs.requests import Fitting, Table, Watch, read_bounds, require_numbers
 from gapmix.tables.dialect import TableError
-from gapmix.tables.schema import Column, Note, Schema, feature_names, show
+from gapmix.tables.schema import Note, feature_names, show
 
 COLUMN_NUMBERS = re.compile(r"\b([Cc]olumns?(?: is)?) (\d+(?:, \d+)*)\b")
 CODE_ADVICE = "replace it by NaN first"
@@ -82,24 +83,6 @@ def make_mixture(fitting: Fitting) -> GaussianMixture:
         shrinkage="auto",
         random_state=fitting.seed,
         n_jobs=fitting.threads,
-    )
-
-
-def columns_to_plain(schema: Schema) -> list[dict[str, Any]]:
-    """Return the columns of a table as plain data."""
-    return [
-        {"name": c.name, "kind": c.kind, "whole": c.whole, "levels": list(c.levels)}
-        for c in schema.columns
-    ]
-
-
-def columns_from_plain(columns: list[dict[str, Any]]) -> Schema:
-    """Return the schema of columns that were plain data."""
-    return Schema(
-        tuple(
-            Column(str(c["name"]), str(c["kind"]), bool(c["whole"]), tuple(map(str, c["levels"])))
-            for c in columns
-        )
     )
 
 
