@@ -104,6 +104,15 @@ def impute(
     )
 
 
+class Fitted(NamedTuple):
+    """A model that was fitted and saved."""
+
+    n_rows: int
+    n_features: int
+    files: tuple[str, ...]
+    fit: FitSummary
+
+
 class Scored(NamedTuple):
     """How probable rows are."""
 
@@ -159,6 +168,14 @@ class Sampled(NamedTuple):
     n_rows: int
     n_columns: int
     files: tuple[str, ...]
+
+
+def fit(path: str | Path, reading: Reading, fitting: Fitting, output: Path, watch: Watch) -> Fitted:
+    """Fit a model to a table and save it."""
+    table = read_table(path, reading, watch)
+    model, summary = fit_model(table, fitting, watch)
+    save_model(model, output)
+    return Fitted(table.scan.schema.n_rows, model.n_features_in_, (str(output),), summary)
 
 
 def sample(model_path: Path, n_rows: int, output: Path | None, seed: int, watch: Watch) -> Sampled:
