@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from cyclopts import App, Group, Parameter
 
-from gapmix import __version__
 from gapmix.jobs import filling, looking
 from gapmix.jobs.requests import Fitting, Reading, Writing
 from gapmix.screen import Screen
@@ -20,9 +20,18 @@ TABLE = Group("How the table is read", sort_key=1)
 COLUMNS = Group("Which columns are used", sort_key=2)
 MODEL = Group("How the mixture is fitted", sort_key=3)
 SHOWN = Group("What is shown", sort_key=4)
+
+
+def _version() -> str:
+    try:
+        return version("gapmix")
+    except PackageNotFoundError:  # used from its sources
+        return "unknown"
+
+
 app = App(
     name="gapmix",
-    version=__version__,
+    version=_version,
     help="Fill the gaps of a table by a Gaussian mixture fitted to all its rows by exact EM.\n\n"
     "Exit codes: 0 done, 1 bad data, 2 bad call, 3 not converged with --strict.",
     help_format="plaintext",

@@ -61,7 +61,7 @@ class Filled(NamedTuple):
     by_column: dict[str, int]
     files: tuple[str, ...]
     fit: FitSummary | None
-    seconds: dict[str, float]  # of reading, fitting, writing
+    seconds: dict[str, float]  # of reading, fitting, filling, writing
 
 
 def impute(
@@ -81,7 +81,7 @@ def impute(
     if writing.model_path is not None:
         save_model(ready.model, writing.model_path)
     began = time.perf_counter()
-    files = _write_tables(ready, writing, fitting.seed, watch)
+    files, filling = _write_tables(ready, writing, fitting.seed, watch)
     schema = ready.table.scan.schema
     labels = unique_names([column.name for column in schema.columns])
     by_column = {
@@ -99,7 +99,8 @@ def impute(
         {
             "reading": read_and_fit - fit_seconds,
             "fitting": fit_seconds,
-            "writing": time.perf_counter() - began,
+            "filling": filling,
+            "writing": time.perf_counter() - began - filling,
         },
     )
 
@@ -311,13 +312,15 @@ def _targets(writing: Writing) -> list[tuple[int | None, Path | None]]:
     ]
 
 
-def _write_tables(ready: Prepared, writing: Writing, seed: int, watch: Watch) -> tuple[str, ...]:
-    """Write the completed table, or one for each draw; return the names of the files."""
+def _write_tables(
+    ready: Prepared, writing: Writing, seed: int, watch: Watch
+) -> tuple[tuple[str, ...], float]:
+    """Write the completed table, or one for each draw; return the files and the seconds of filling."""
     files: dict[Path | None, list[int | None]] = {}
     for draw, target in _targets(writing):
         files.setdefault(target, []).append(draw)
     schema, dialect = ready.table.scan.schema, ready.table.source.dialect
-    n_unknown = 0
+    n_unknown, seconds = 0, 0.0
     for target, draws in files.items():
         output = Output(writing.std, writing.round_whole, is_parquet(target))
         names = output_names(schema, output)
@@ -336,7 +339,9 @@ def _write_tables(ready: Prepared, writing: Writing, seed: int, watch: Watch) ->
                 for number, chunk in enumerate(ready.table.source.chunks()):
                     key = np.random.SeedSequence([seed, draw or 0, number])
                     encoded = encode(chunk, schema, ready.table.marks, dialect)
+                    began = time.perf_counter()
                     filled, std = _complete(ready, encoded.x, None if draw is None else key)
+                    seconds += time.perf_counter() - began
                     made = decode(chunk, schema, encoded, filled, std, output, dialect)
                     n_unknown += encoded.n_unknown
                     frame = nw.to_native(made)
@@ -352,7 +357,7 @@ def _write_tables(ready: Prepared, writing: Writing, seed: int, watch: Watch) ->
                 warning=True,
             )
         )
-    return tuple("-" if target is None else str(target) for target in files)
+    return tuple("-" if target is None else str(target) for target in files), seconds
 
 
 def _complete(

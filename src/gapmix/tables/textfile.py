@@ -42,7 +42,7 @@ class Structure(NamedTuple):
 
     end: np.ndarray  # (n,) position of the newline that ends each record
     n_fields: np.ndarray  # (n,)
-    longest: int  # bytes of the longest field
+    longest: int  # bytes that no field exceeds
 
 
 def read_header(path: Path, dialect: Dialect) -> list[str]:
@@ -159,8 +159,10 @@ def _find_structure(piece: bytes, dialect: Dialect) -> Structure:
     end = np.flatnonzero(is_end)
     cuts = np.flatnonzero(is_cut)
     n_fields = np.diff(np.searchsorted(cuts, end), prepend=0) + 1
-    edges = np.flatnonzero(is_end | is_cut)
-    longest = int(np.diff(edges, prepend=-1).max(initial=1)) - 1
+    longest = int(np.diff(end, prepend=-1).max(initial=1)) - 1
+    if longest > MAX_FIELD_BYTES:  # of the records; their fields are shorter
+        edges = np.flatnonzero(is_end | is_cut)
+        longest = int(np.diff(edges, prepend=-1).max(initial=1)) - 1
     return Structure(end, n_fields, longest)
 
 
