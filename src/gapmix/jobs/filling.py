@@ -315,7 +315,7 @@ def _targets(writing: Writing) -> list[tuple[int | None, Path | None]]:
 def _write_tables(
     ready: Prepared, writing: Writing, seed: int, watch: Watch
 ) -> tuple[tuple[str, ...], float]:
-    """Write the completed table, or one for each draw; return the files and the seconds of filling."""
+    """Write the completed table, or one for each draw; return files and seconds of filling."""
     files: dict[Path | None, list[int | None]] = {}
     for draw, target in _targets(writing):
         files.setdefault(target, []).append(draw)
