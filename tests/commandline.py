@@ -15,7 +15,14 @@ from typing import NamedTuple
 
 FORKER = """
 import json, os, sys
-from gapmix import cli
+import numpy as np
+from gapmix import GaussianMixture, cli
+
+# What every fit needs is loaded once, without starting a thread that a fork would lose.
+rows = np.random.default_rng(0).normal(size=(50, 3))
+rows[rows > 1.5] = np.nan
+mixture = GaussianMixture(2, n_jobs=1, random_state=0, tol=0.1).fit(rows)
+mixture.impute(rows)
 
 for line in sys.stdin:
     request = json.loads(line)

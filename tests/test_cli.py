@@ -14,14 +14,13 @@ import sys
 import termios
 import time
 from fcntl import ioctl
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from tests.commandline import CommandLine
 
 from gapmix import GaussianMixture, save
-from tests.commandline import CommandLine
 
 RNG = np.random.default_rng(0)
 N = 60
@@ -45,8 +44,10 @@ def make_rows(n=N, d=3, share=0.2, seed=0):
 def write_rows(path, x, names=None, **changes):
     """Write a matrix, with further columns of text."""
     names = names or [f"v{j}" for j in range(x.shape[1])]
-    columns = {name: ["" if np.isnan(v) else repr(float(v)) for v in x[:, j]]
-               for j, name in enumerate(names)}
+    columns = {
+        name: ["" if np.isnan(v) else repr(float(v)) for v in x[:, j]]
+        for j, name in enumerate(names)
+    }
     columns.update(changes)
     lines = [",".join(columns)] + [",".join(row) for row in zip(*columns.values(), strict=True)]
     path.write_text("\n".join(lines) + "\n")
@@ -133,9 +134,7 @@ def test_a_new_users_table_with_everything_in_it(gapmix, tmp_path):
         numbers = ["" if np.isnan(v) else f"{v:.6f}".replace(".", ",") for v in row]
         mark = "?" if i % 4 == 0 else numbers[2] or "1,5"
         whole = "" if i % 7 == 3 else str(i)
-        lines.append(
-            f"n{i};2020-01-{i % 28 + 1:02d};7;;{numbers[0]};{numbers[1]};{mark};{whole}"
-        )
+        lines.append(f"n{i};2020-01-{i % 28 + 1:02d};7;;{numbers[0]};{numbers[1]};{mark};{whole}")
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "out.csv", *FIT)
     assert ran.code == 0, ran.err
@@ -239,9 +238,7 @@ def test_parquet_goes_in_and_out_with_its_types(gapmix, tmp_path):
     [("cp1252", "\n", b""), ("utf-16-le", "\r\n", b"\xff\xfe"), ("utf-8", "\r", b"\xef\xbb\xbf")],
 )
 def test_encoding_and_line_ends_come_back(gapmix, tmp_path, encoding, newline, mark):
-    rows = ["Straße\tv\tw"] + [
-        f"é{i}\t{'' if i % 5 == 0 else i * 0.5}\t{i % 7}" for i in range(30)
-    ]
+    rows = ["Straße\tv\tw"] + [f"é{i}\t{'' if i % 5 == 0 else i * 0.5}\t{i % 7}" for i in range(30)]
     raw = mark + (newline.join(rows) + newline).encode(encoding)
     (tmp_path / "in.txt").write_bytes(raw)
     ran = gapmix(tmp_path, "impute", "in.txt", "-o", "out.txt", *FIT)
@@ -363,8 +360,15 @@ def test_the_number_of_threads_changes_no_byte(gapmix, tmp_path):
     write_rows(tmp_path / "in.csv", make_rows(300))
     for threads in ("1", "2"):
         ran = gapmix(
-            tmp_path, "impute", "in.csv", "-o", f"o{threads}.csv", "--components", "2",
-            "--threads", threads,
+            tmp_path,
+            "impute",
+            "in.csv",
+            "-o",
+            f"o{threads}.csv",
+            "--components",
+            "2",
+            "--threads",
+            threads,
         )
         assert ran.code == 0
     assert (tmp_path / "o1.csv").read_bytes() == (tmp_path / "o2.csv").read_bytes()
@@ -464,14 +468,13 @@ def test_odd_tables_are_filled_in_their_shape(gapmix, tmp_path, write):
     assert "\x1b" not in ran.err
     before = (tmp_path / "in.csv").read_text()
     after = (tmp_path / "out.csv").read_text()
-    n_before = len([line for line in before.splitlines() if line])
-    if "\n\n1" not in before and before.startswith("a\n"):  # empty lines are cells there
-        n_before = len(before.splitlines())
+    lines = before.splitlines()
+    one_column = lines[0] == "a"  # there an empty line is a gap
+    n_before = len([line for line in lines if line or one_column])
     assert len(after.splitlines()) == n_before
     assert after.splitlines()[0].replace('"', "") == before.splitlines()[0].replace('"', "")
-    assert not re.search(r"(^|,)(,|$|nan|inf)", after.split("\n", 1)[1].rstrip("\n"), re.M) or (
-        "empty names" in os.environ.get("PYTEST_CURRENT_TEST", "")
-    )
+    frame = pl.read_csv(tmp_path / "out.csv", has_header=False, skip_rows=1)
+    assert frame.null_count().sum_horizontal().item() == 0
 
 
 CALLS = {
@@ -518,15 +521,13 @@ def test_bad_calls_end_with_a_message(gapmix, tmp_path, arguments, code, message
 
 def test_marks_in_a_column_of_numbers_are_pointed_at(gapmix, tmp_path):
     marked = ["unknown" if i % 6 == 0 else v for i, v in enumerate(map(str, range(N)))]
-    write_rows(tmp_path / "in.csv", make_rows(), x=marked)
+    write_rows(tmp_path / "in.csv", make_rows(), coded=marked)
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "o.csv", "--quiet", *FIT)
     assert ran.code == 0
-    assert "Column 'x' looks like numbers, but row 1 has 'unknown'" in ran.err
+    assert "Column 'coded' looks like numbers, but row 1 has 'unknown'" in ran.err
     assert "--missing-values 'unknown'" in ran.err
     assert [row[3] for row in cells(tmp_path / "o.csv")[1:]] == marked
-    again = gapmix(
-        tmp_path, "impute", "in.csv", "-o", "p.csv", "--missing-values", "unknown", *FIT
-    )
+    again = gapmix(tmp_path, "impute", "in.csv", "-o", "p.csv", "--missing-values", "unknown", *FIT)
     assert again.code == 0
     assert all(row[3] != "unknown" for row in cells(tmp_path / "p.csv"))
 
@@ -534,10 +535,10 @@ def test_marks_in_a_column_of_numbers_are_pointed_at(gapmix, tmp_path):
 def test_a_repeated_extreme_number_is_pointed_at_and_can_be_named(gapmix, tmp_path):
     x = make_rows()
     coded = ["-999" if i % 6 == 0 else repr(i * 0.1) for i in range(N)]
-    write_rows(tmp_path / "in.csv", x, x=coded)
+    write_rows(tmp_path / "in.csv", x, coded=coded)
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "o.csv", *FIT)
     assert ran.code == 0
-    assert "Column 'x': the value -999 occurs 10 times" in ran.err
+    assert "Column 'coded': the value -999 occurs 10 times" in ran.err
     assert "name it in --missing-values" in ran.err
     again = gapmix(
         tmp_path, "impute", "in.csv", "-o", "p.csv", "--missing-values", "NA,?,-999", *FIT
@@ -653,8 +654,9 @@ def test_an_interrupted_library_fit_says_so():
 
     x = make_rows(200)
     seen = []
-    with listening(lambda event: seen.append(event) or len(seen) == 3), pytest.warns(
-        match="interrupted"
+    with (
+        listening(lambda event: seen.append(event) or len(seen) == 3),
+        pytest.warns(match="interrupted"),
     ):
         mixture = GaussianMixture(2, tol=0.0 + 1e-12, random_state=0).fit(x)
     assert mixture.n_iter_ == 3

@@ -23,6 +23,7 @@ from rich.text import Text
 from gapmix.estimators.progress import Event
 from gapmix.tables.schema import CONTROL, Note
 
+WIDE = 120  # columns from which everything fits on one line
 LINE_EVERY = 10.0  # seconds between lines where there is no terminal
 STOPPING = "Ending the fit after this iteration; Ctrl-C again gives up."
 
@@ -129,19 +130,22 @@ class Screen:
         seconds += later * event.record.seconds * (event.iteration + n_left)
         return event.iteration / (event.iteration + n_left), seconds
 
-    def _bar(self) -> Table:
+    def _bar(self) -> Any:
+        """Return the bar and what is known, beside it or, where there is no room, below it."""
         grid = Table.grid(padding=(0, 1), expand=True)
-        grid.add_column(ratio=3, no_wrap=True, overflow="ellipsis")
+        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=40)
         grid.add_column(width=20)
-        grid.add_column(ratio=5, no_wrap=True, overflow="ellipsis")
+        grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
         share = self._share
         bar = ProgressBar(
             total=1.0, completed=share or 0.0, width=20, pulse=share is None, style="bar.back"
         )
         elapsed = duration(time.monotonic() - self._began)
-        status = f"{elapsed}  {self._status}"
-        grid.add_row(Text(self._text), bar, Text(status))
-        return grid
+        if self.console.width >= WIDE:
+            grid.add_row(Text(self._text), bar, Text(f"{elapsed}  {self._status}"))
+            return grid
+        grid.add_row(Text(self._text), bar, Text(elapsed))
+        return Group(grid, Text(f"  {self._status}", no_wrap=True, overflow="ellipsis"))
 
     def _end_stage(self) -> None:
         self._fitting = False

@@ -106,7 +106,9 @@ def find_column(names: Sequence[str], name: str, option: str) -> int:
             f"{option} names the column {show(name)}, but {len(places)} columns have that name "
             f"(numbers {listed}). Rename them first."
         )
-    near = difflib.get_close_matches(name, names, n=1) or [n for n in names if n.strip() == name]
+    near = difflib.get_close_matches(name, names, n=1) or [
+        other for other in names if other.strip().lower() == name.strip().lower()
+    ]
     hint = f"Did you mean {show(near[0])}?" if near else f"It has {list_columns(names)}."
     raise CallError(f"{option}: the table has no column {show(name)}. {hint}")
 
