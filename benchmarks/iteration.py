@@ -87,7 +87,7 @@ def set_up(mixture: GaussianMixture, x: np.ndarray) -> Work:
     weight = np.ones(len(x))
     units = scaling.measure(x, weight)
     plan, rows = mixture._plan_rows(x, weight, units, mixture.solver)
-    settings = options.settings(mixture, units, float(rows.weight.sum()))
+    settings = options.settings(mixture, units, float(rows.weight.sum()), continues=False)
     start = mixture._start(rows, units, np.random.default_rng(0))
     return Work(SOLVERS[plan.solver], rows, settings, start, units, plan)
 
@@ -110,7 +110,9 @@ def maximise(work: Work, state: State, statistics: Statistics) -> State:
     solver, settings = work.solver, work.settings
     total = float(work.rows.weight.sum())
     value = float(statistics.log_likelihood) / total
-    prior = log_prior(*solver.precisions(state.prepared), settings.regularizer)
+    prior = log_prior(
+        state.parameters.means, *solver.precisions(state.prepared), settings.regularizer
+    )
     notes = solver.notes(state.prepared, statistics)
     moments = solver.moments(state.prepared, statistics)
     parameters = em.m_step(moments, state.parameters, settings)

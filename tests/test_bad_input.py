@@ -946,6 +946,7 @@ PARAMETERS = [
             ("reg_covar", ""),
             ("diagonal_loading", ""),
             ("shrinkage", " or 'auto'"),
+            ("mean_shrinkage", " or 'auto'"),
             ("fill", " or 'mean' or 'next'"),
         )
         for value in (-1.0, np.nan, np.inf, "x", None, True, [1.0])

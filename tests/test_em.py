@@ -84,6 +84,8 @@ VARIANTS = [
     {},
     {"shrinkage": 3.0},
     {"shrinkage": "auto"},
+    {"mean_shrinkage": 4.0},
+    {"shrinkage": "auto", "mean_shrinkage": "auto"},
     {"weights": "equal"},
     {"reg_covar": 1e-2},
     {"reg_covar": 0.0},
@@ -145,7 +147,7 @@ def test_the_stored_parameters_are_at_least_as_good_as_the_last_record(covarianc
 
 
 def test_the_objective_is_the_likelihood_less_a_penalty():
-    for options in ({"reg_covar": 1e-2}, {"shrinkage": 5.0}):
+    for options in ({"reg_covar": 1e-2}, {"shrinkage": 5.0}, {"mean_shrinkage": 5.0}):
         model = fit(table(1), 3, random_state=0, **options)
         assert all(it.objective <= it.log_likelihood for it in model.history_)
 
@@ -369,11 +371,25 @@ def test_warm_start_continues_where_it_stopped():
     np.testing.assert_allclose(twice.lower_bounds_, once.lower_bounds_[10:], rtol=1e-12)
 
 
-def test_warm_start_continues_with_shrinkage_too():
+@pytest.mark.parametrize("prior", [{"shrinkage": 2.0}, {"mean_shrinkage": 3.0}])
+def test_warm_start_continues_with_shrinkage_too(prior):
     X = table(10)
-    model = GaussianMixture(3, max_iter=30, warm_start=True, shrinkage=2.0, tol=0, random_state=0)
+    model = GaussianMixture(3, max_iter=30, warm_start=True, tol=0, random_state=0, **prior)
     before = model.fit(X).lower_bound_
     assert model.fit(X).lower_bounds_[0] >= before - 1e-9
+
+
+def test_a_component_of_one_odd_row_fills_its_gap_from_the_rest_of_the_table():
+    """Nothing observed says where its mean lies in the missing column, so the prior must."""
+    rng = np.random.default_rng(0)
+    X = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], size=400)
+    X[0] = [40.0, np.nan]
+    options = {"means_init": [[0, 0], [40, -70]], "weights_init": [0.99, 0.01]}
+    options |= {"precisions_init": [np.eye(2)] * 2, "max_iter": 500, "tol": 1e-9}
+    free = fit(X, 2, shrinkage=5.0, **options).impute(X)[0, 1]
+    pulled = fit(X, 2, shrinkage=5.0, mean_shrinkage=5.0, **options).impute(X)[0, 1]
+    assert free < -10
+    assert 0 < pulled < 40  # between the mean of the others and their regression carried on
 
 
 def test_equal_weights_stay_equal():

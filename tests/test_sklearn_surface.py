@@ -31,6 +31,7 @@ OWN_PARAMETERS = {
     "fill",
     "diagonal_loading",
     "shrinkage",
+    "mean_shrinkage",
     "validation_fraction",
     "patience",
     "accelerate",

@@ -7,16 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gapmix.estimators.imputer import GaussianMixtureImputer
     from gapmix.estimators.mixture import GaussianMixture
     from gapmix.modelfile import load, save
 
 __version__ = "0.1.0"
-__all__ = ["GaussianMixture", "load", "save"]
+__all__ = ["GaussianMixture", "GaussianMixtureImputer", "load", "save"]
 
 # Names are looked up when first asked for: scikit-learn alone takes longer to import than this
 # package should.
 _HOMES = {
     "GaussianMixture": "gapmix.estimators.mixture",
+    "GaussianMixtureImputer": "gapmix.estimators.imputer",
     "load": "gapmix.modelfile",
     "save": "gapmix.modelfile",
 }

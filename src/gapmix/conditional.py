@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from gapmix.em import Engine, responsibilities
 from gapmix.parameters import Parameters, dense_covariances
 from gapmix.rows import Block, Rows, expand, prepare_rows, restore_order
 from gapmix.solvers import Solver
+
+QUANTILE_STEPS = 60  # halvings of a bracket: enough for every bit
+
+
+class Prepared(NamedTuple):
+    """A mixture ready for use: the solver, what it prepared, and the parameters it did so from."""
+
+    solver: Solver
+    state: Any
+    parameters: Parameters  # internal units
 
 
 class Scores(NamedTuple):
@@ -27,11 +38,12 @@ class Filled(NamedTuple):
     resp: np.ndarray  # (n, K)
 
 
-def score(solver: Solver, prepared: Any, weights: np.ndarray, rows: Rows, engine: Engine) -> Scores:
+def score(prepared: Prepared, rows: Rows, engine: Engine) -> Scores:
     """Return log p(x_o) and responsibilities of every row."""
 
     def score_block(block: Block) -> tuple[np.ndarray, np.ndarray]:
-        return responsibilities(solver.visit(prepared, block).log_density, weights)
+        visit = prepared.solver.visit(prepared.state, block)
+        return responsibilities(visit.log_density, prepared.parameters.weights)
 
     parts = engine.map(score_block, rows.blocks)
     log_prob = np.concatenate([part[0] for part in parts])
@@ -39,16 +51,15 @@ def score(solver: Solver, prepared: Any, weights: np.ndarray, rows: Rows, engine
     return Scores(restore_order(log_prob, rows), restore_order(resp, rows))
 
 
-def fill(
-    solver: Solver, prepared: Any, parameters: Parameters, rows: Rows, engine: Engine
-) -> Filled:
+def fill(prepared: Prepared, rows: Rows, engine: Engine) -> Filled:
     """Return E[x | x_o] = sum_j p(j | x_o) E[x | x_o, j] and its standard deviation.
 
     The variance is the mean of the components' variances plus the variance of their means.
     """
+    parameters = prepared.parameters
 
     def fill_block(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        completed = solver.complete(prepared, block)
+        completed = prepared.solver.complete(prepared.state, block)
         _, resp = responsibilities(completed.log_density, parameters.weights)
         each = completed.deviation + parameters.means[:, None, :]  # (K, n_b, d)
         mean = np.einsum("nk,knd->nd", resp, each)
@@ -66,9 +77,53 @@ def fill(
     )
 
 
+def quantiles(prepared: Prepared, rows: Rows, levels: np.ndarray, engine: Engine) -> np.ndarray:
+    """Return quantiles of every gap given the rest of its row, (len(levels), n, d).
+
+    Observed cells are left NaN. The conditional distribution of a cell is a mixture of the
+    components' Gaussians, so its quantiles are roots of a sum of normal distribution functions.
+    """
+    parameters = prepared.parameters
+
+    def quantiles_of_block(block: Block) -> np.ndarray:
+        completed = prepared.solver.complete(prepared.state, block)
+        _, resp = responsibilities(completed.log_density, parameters.weights)
+        result = np.full((len(levels), *block.x.shape), np.nan)
+        row, column = np.nonzero(~expand(block.observed, block))
+        mean = completed.deviation[:, row, column] + parameters.means[:, column]  # (K, cells)
+        within = np.stack([expand(each, block)[row, column] for each in completed.variance])
+        for number, level in enumerate(levels):
+            result[number, row, column] = mixture_quantile(
+                float(level), resp[row].T, mean, np.sqrt(within)
+            )
+        return result
+
+    parts = engine.map(quantiles_of_block, rows.blocks)
+    joined = np.concatenate(parts, axis=1)
+    return np.stack([restore_order(each, rows) for each in joined])
+
+
+def mixture_quantile(
+    level: float, weight: np.ndarray, mean: np.ndarray, std: np.ndarray
+) -> np.ndarray:
+    """Return the quantile of each one-dimensional mixture; all arguments are (K, cells).
+
+    It lies between the smallest and the largest quantile of the components; the bracket is halved
+    until no double is left inside.
+    """
+    each = mean + ndtri(level) * std
+    low, high = each.min(axis=0), each.max(axis=0)
+    for _ in range(QUANTILE_STEPS):
+        middle = 0.5 * (low + high)
+        if ((middle <= low) | (middle >= high)).all():
+            break
+        below = (weight * ndtr((middle - mean) / std)).sum(axis=0) < level
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return 0.5 * (low + high)
+
+
 def draw(
-    solver: Solver,
-    parameters: Parameters,
+    prepared: Prepared,
     x: np.ndarray,
     resp: np.ndarray,
     n_draws: int,
@@ -81,6 +136,7 @@ def draw(
     (Matheron's rule), so drawing needs nothing but filling.
     """
     n, d = x.shape
+    solver, parameters = prepared.solver, prepared.parameters
     result = np.empty((n_draws, n, d))
     cumulative = np.cumsum(resp, axis=1)
     chosen = (rng.random((n_draws, n, 1)) * cumulative[:, -1:] > cumulative).sum(axis=2)
@@ -97,9 +153,9 @@ def draw(
             parameters.covariances[min(k, len(parameters.covariances) - 1)][None],
         )
         rows = prepare_rows(x[row] - noise, np.ones(row.size), 1)
-        prepared = solver.prepare(one)
+        state = solver.prepare(one)
         filled = np.concatenate(
-            [solver.complete(prepared, block).deviation[0] for block in rows.blocks]
+            [solver.complete(state, block).deviation[0] for block in rows.blocks]
         )
         values = restore_order(filled, rows) + parameters.means[k] + noise
         result[which, row] = np.where(observed[row], x[row], values)

@@ -1,10 +1,13 @@
 """The M step for covariances: four types, the priors, and the paper's two regularisers.
 
-Given expected scatters, every type has a closed form. The ridge and the shrinkage are log-priors,
+Given expected scatters, every type has a closed form. The ridge and the two kinds of shrinkage are
+log-priors,
 
-    -1/2 sum_k tr(ridge S_k^-1)   and   -shrinkage sum_k KL(N(0, target) || N(0, S_k)),
+    -1/2 sum_k tr(ridge S_k^-1),
+    -shrinkage sum_k KL(N(0, target) || N(0, S_k)),
+    -1/2 mean_shrinkage sum_k (mu_k - center)' S_k^-1 (mu_k - center),
 
-whose maximum stays closed-form, so EM still climbs its objective at every step. Both are zero or
+whose maximum stays closed-form, so EM still climbs its objective at every step. All are zero or
 negative: the objective is a lower bound of the log-likelihood.
 """
 
@@ -24,6 +27,8 @@ class Regularizer(NamedTuple):
     ridge: np.ndarray  # (d,) prior scatter of each component, in rows times variance
     shrinkage: float = 0.0  # prior weight of `target`, in rows
     target: np.ndarray | None = None  # (d, d), or (d,) when diagonal: the pooled covariance
+    mean_shrinkage: float = 0.0  # prior weight of `center`, in rows
+    center: np.ndarray | None = None  # (d,) the overall mean
     loading: np.ndarray | None = None  # (d,) added to the variances after the M step (paper, A)
     n_kept: int | None = None  # principal components kept (paper, B)
     fill: str | float = "mean"  # what replaces the other eigenvalues
@@ -63,10 +68,17 @@ def estimate(
     return _apply_paper_regularizers(covariances, regularizer)
 
 
-def log_prior(prec: np.ndarray, log_det: np.ndarray, regularizer: Regularizer) -> float:
-    """Return the log-prior of covariances with these precisions, (K, d, d) or (K, d)."""
+def log_prior(
+    means: np.ndarray, prec: np.ndarray, log_det: np.ndarray, regularizer: Regularizer
+) -> float:
+    """Return the log-prior of components with these means and precisions, (K, d, d) or (K, d)."""
     diagonal = prec if prec.ndim == 2 else np.diagonal(prec, axis1=1, axis2=2)
     value = -0.5 * float((diagonal @ regularizer.ridge).sum())
+    if regularizer.center is not None:
+        away = means - regularizer.center
+        form = "kd,kd,kd->" if prec.ndim == 2 else "ki,kij,kj->"
+        distance = float(np.einsum(form, away, prec, away, optimize=True))
+        value -= 0.5 * regularizer.mean_shrinkage * distance
     target = regularizer.target
     if target is None:
         return value

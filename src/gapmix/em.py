@@ -21,7 +21,7 @@ R = TypeVar("R")
 NOT_FINITE = "The starting parameters give a log-likelihood that is not finite."
 INTERRUPTED = "the fit was interrupted; the best parameters so far are kept"
 MAX_REPAIRS_PER_COMPONENT = 3
-WARM_UP = 10  # tied iterations that give the covariance `shrinkage` shrinks to
+WARM_UP = 10  # tied iterations that give the covariance and mean that priors shrink to
 
 
 class Engine(Protocol):
@@ -60,6 +60,7 @@ class Fit(NamedTuple):
     converged: bool
     stop_reason: str
     target: np.ndarray | None  # the pooled covariance that shrinkage used
+    center: np.ndarray | None  # the overall mean that mean_shrinkage used
 
 
 class CollapseError(ValueError):
@@ -121,9 +122,10 @@ def m_step(moments: Moments, parameters: Parameters, settings: Settings) -> Para
     resp = moments.resp
     alive = resp > 0
     safe = np.where(alive, resp, 1.0)
-    shift = moments.first / safe[:, None]
+    seen = _add_prior_rows(moments._replace(resp=safe), parameters.means, settings.regularizer)
+    shift = seen.first / seen.resp[:, None]
     covariances = estimate(
-        safe, _scatter(moments, shift), settings.covariance_type, settings.regularizer
+        safe, _scatter(seen, shift), settings.covariance_type, settings.regularizer
     )
     if len(covariances) == len(alive):
         covariances[~alive] = parameters.covariances[~alive]
@@ -133,6 +135,22 @@ def m_step(moments: Moments, parameters: Parameters, settings: Settings) -> Para
     else:
         weights = resp / resp.sum()
     return Parameters(weights, parameters.means + shift, covariances)
+
+
+def _add_prior_rows(moments: Moments, means: np.ndarray, regularizer: Regularizer) -> Moments:
+    """Return the moments with `mean_shrinkage` further rows at the overall mean in each component.
+
+    They move means and widen covariances as rows would, but count neither for the weights nor for
+    the number of rows that covariances are divided by.
+    """
+    if regularizer.center is None:
+        return moments
+    away = regularizer.center - means
+    square = away**2 if moments.second.ndim == 2 else away[:, :, None] * away[:, None, :]
+    n_rows = regularizer.mean_shrinkage
+    return Moments(
+        moments.resp + n_rows, moments.first + n_rows * away, moments.second + n_rows * square
+    )
 
 
 def _scatter(moments: Moments, shift: np.ndarray) -> np.ndarray:
@@ -193,9 +211,8 @@ def run(
         began = time.perf_counter()
         statistics = e_step(solver, prepared, parameters.weights, rows, engine)
         value = float(statistics.log_likelihood) / total_weight
-        objective = value + log_prior(*solver.precisions(prepared), settings.regularizer) / (
-            total_weight
-        )
+        prior = log_prior(parameters.means, *solver.precisions(prepared), settings.regularizer)
+        objective = value + prior / total_weight
         if not np.isfinite(objective):
             if not history:
                 raise CollapseError(NOT_FINITE, 0, None)
@@ -244,8 +261,8 @@ def run(
     if validation is not None and parameters is not best:
         held_out = log_likelihood(solver, prepared, parameters.weights, validation, engine)
         parameters = parameters if held_out > best_value else best
-    target = settings.regularizer.target
-    return Fit(parameters, tuple(history), converged, stop_reason, target)
+    used = settings.regularizer
+    return Fit(parameters, tuple(history), converged, stop_reason, used.target, used.center)
 
 
 def _with_target(
@@ -257,16 +274,18 @@ def _with_target(
     *,
     keep_start: bool,
 ) -> tuple[Settings, Parameters, tuple[str, ...]]:
-    """Find the pooled covariance that `shrinkage` shrinks to, by a few tied iterations.
+    """Find the pooled covariance and the overall mean to shrink to, by a few tied iterations.
 
-    It is then held fixed: a prior that moved with the parameters would not be one, and the
+    They are then held fixed: a prior that moved with the parameters would not be one, and the
     objective could fall. Unless the start is to be kept, the iterations improve it as well.
     """
     regularizer = settings.regularizer
     n_components = len(start.weights)
-    if regularizer.shrinkage == 0 or settings.covariance_type == "tied" or n_components == 1:
+    shrinks = regularizer.shrinkage > 0 and settings.covariance_type != "tied"
+    pulls = regularizer.mean_shrinkage > 0
+    if n_components == 1 or not (shrinks or pulls):
         return settings, start, ()
-    if regularizer.target is not None:
+    if regularizer.target is not None or regularizer.center is not None:
         return settings, start, ()
     plain = settings._replace(regularizer=Regularizer(regularizer.ridge))
 
@@ -274,16 +293,21 @@ def _with_target(
         pooled = np.tensordot(resp / resp.sum(), parameters.covariances, axes=1)
         return parameters._replace(covariances=np.repeat(pooled[None], n_components, axis=0))
 
-    parameters = share(start, start.weights)
+    parameters = start if settings.covariance_type == "tied" else share(start, start.weights)
     for _ in range(WARM_UP):
         prepared = _prepare(solver, parameters)
         moments = solver.moments(
             prepared, e_step(solver, prepared, parameters.weights, rows, engine)
         )
-        parameters = share(m_step(moments, parameters, plain), moments.resp)
-    target = parameters.covariances[0]
+        parameters = m_step(moments, parameters, plain)
+        if settings.covariance_type != "tied":
+            parameters = share(parameters, moments.resp)
+    regularizer = regularizer._replace(
+        target=parameters.covariances[0] if shrinks else None,
+        center=parameters.weights @ parameters.means if pulls else None,
+    )
     event = f"shrinkage: pooled covariance from {WARM_UP} iterations with a shared one"
-    settings = settings._replace(regularizer=regularizer._replace(target=target))
+    settings = settings._replace(regularizer=regularizer)
     return settings, start if keep_start else parameters, (event,)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -174,6 +175,32 @@ def parameters_to_internal(parameters: Parameters, scaling: Scaling) -> Paramete
         parameters.weights,
         (parameters.means - scaling.center) / scale,
         rescale(parameters.covariances, 1.0 / scale),
+    )
+
+
+def marginal_parameters(parameters: Parameters, columns: np.ndarray) -> Parameters:
+    """Return the mixture of some of the columns, the others integrated out."""
+    covariances = parameters.covariances
+    block = (
+        covariances[:, columns] if covariances.ndim == 2 else covariances[:, columns][:, :, columns]
+    )
+    return Parameters(parameters.weights, parameters.means[:, columns], block)
+
+
+def unite(parts: Sequence[Parameters], shares: np.ndarray) -> Parameters:
+    """Return the mixture of mixtures: the components of all, weights times their mixture's share.
+
+    A shared covariance is repeated for every component it serves.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    covariances = [
+        part.covariances if is_diagonal(part) else dense_covariances(part) for part in parts
+    ]
+    return Parameters(
+        np.concatenate([share * part.weights for share, part in zip(shares, parts, strict=True)]),
+        np.concatenate([part.means for part in parts]),
+        np.concatenate(covariances),
     )
 
 

@@ -103,6 +103,11 @@ def _finish(
     )
 
 
+def select_columns(scaling: Scaling, columns: np.ndarray) -> Scaling:
+    """Return the scaling of some of the columns."""
+    return Scaling(*(array[columns] for array in scaling))
+
+
 def to_internal(x: np.ndarray, scaling: Scaling) -> np.ndarray:
     """Return rows in internal units (NaN stays NaN)."""
     return (x - scaling.center) / scaling.scale

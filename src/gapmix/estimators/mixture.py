@@ -11,8 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix import conditional, em, initialize, plan, scaling
+from gapmix import density, em, initialize, plan, scaling
 from gapmix.calibrate import costs_for
+from gapmix.density import Density
 from gapmix.engines.threads import open_engine
 from gapmix.estimators import options
 from gapmix.estimators.progress import reporting
@@ -31,7 +32,7 @@ from gapmix.parameters import (
 )
 from gapmix.patterns import find_patterns
 from gapmix.rows import Rows, compress_rows, prepare_rows
-from gapmix.solvers import SOLVERS, Solver
+from gapmix.solvers import SOLVERS
 
 
 class GaussianMixture(DensityMixin, BaseEstimator):
@@ -91,6 +92,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     shrinkage : float or 'auto', default=0.0
         Prior weight, in rows, of the pooled within-component covariance for every component;
         'auto' is 2 (d + 1).
+    mean_shrinkage : float or 'auto', default=0.0
+        Prior weight, in rows, of the overall mean for the mean of every component; 'auto' is 10.
+        With it, a component of a few odd rows cannot put its mean anywhere it has no values for.
     validation_fraction : float or None, default=None
         Share of the rows set aside to stop on; see `patience`.
     patience : int, default=3
@@ -179,6 +183,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         fill: str | float = "mean",
         diagonal_loading: float = 0.0,
         shrinkage: float | str = 0.0,
+        mean_shrinkage: float | str = 0.0,
         validation_fraction: float | None = None,
         patience: int = 3,
         accelerate: str | None = "auto",
@@ -206,6 +211,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.fill = fill
         self.diagonal_loading = diagonal_loading
         self.shrinkage = shrinkage
+        self.mean_shrinkage = mean_shrinkage
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.accelerate = accelerate
@@ -237,11 +243,18 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self
         """
         options.check(self)
-        continues = self.warm_start and hasattr(self, "means_")
         x = read_table(self, X, reset=True, min_rows=2)
-        names = column_names(self)
         weight = read_weights(sample_weight, len(x))
         x_val = None if X_val is None else read_table(self, X_val, reset=False)
+        names = column_names(self)
+        warn_codes(x, names)
+        return self._fit_matrix(x, weight, x_val, names)
+
+    def _fit_matrix(
+        self, x: np.ndarray, weight: np.ndarray, x_val: np.ndarray | None, names: list[str]
+    ) -> Any:
+        """Fit to rows and parameters that were checked; `names` are for messages."""
+        continues = self.warm_start and hasattr(self, "means_")
         random = check_random_state(self.random_state)
         seeds = np.random.SeedSequence(random.randint(0, 2**31, size=4).tolist())
 
@@ -249,7 +262,6 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self._refuse_too_few(x, useful)
         if not useful.all():
             x, weight = x[useful], weight[useful]
-        warn_codes(x, names)
         spherical = self.covariance_type == "spherical"
         units = scaling.measure(x, weight, common=spherical)
         options.check_magnitudes(units, names)
@@ -262,8 +274,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             options.check_reach(held.x, units, names)
             same = self.solver if isinstance(self.solver, plan.TreeOptions) else chosen.solver
             validation_rows = self._plan_rows(held.x, held.weight, units, same)[1]
-        target = self._target if continues and self.shrinkage != 0 else None
-        settings = options.settings(self, units, float(rows.weight.sum()), target)
+        settings = options.settings(self, units, float(rows.weight.sum()), continues=continues)
         with (
             open_engine(self.n_jobs) as engine,
             reporting(
@@ -297,7 +308,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             )
             self._store(best, units, chosen)
         if not best.converged and self.tol > 0:
-            warnings.warn(options.advise(best, self.tol), ConvergenceWarning, stacklevel=2)
+            warnings.warn(options.advise(best, self.tol), ConvergenceWarning, stacklevel=3)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
@@ -382,6 +393,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self._scaling = units
         self._covariance_type = self.covariance_type
         self._target = None if best.target is None else rescale(best.target[None], units.scale)[0]
+        self._center = None if best.center is None else scaling.to_user(best.center, units)
 
     # ---------------------------------------------------------------- using
 
@@ -392,31 +404,22 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             options.from_public(self.covariances_, self._covariance_type, self.means_.shape),
         )
 
-    def _read(self, X: Any) -> tuple[np.ndarray, Rows, Solver, Any, Parameters]:
-        """Return the table, its rows, and a solver prepared with the fitted parameters."""
+    def _density(self) -> Density:
+        # A tree pays over many iterations; new rows are solved once, each pattern afresh.
+        solver = "dual" if self.plan_.forest else self.plan_.solver
+        return Density(self._user_parameters(), self._scaling, solver, self.n_jobs)
+
+    def _read(self, X: Any) -> np.ndarray:
+        """Return new rows as a matrix, after checking that densities of them can be given."""
         check_is_fitted(self)
         x = read_table(self, X, reset=False)
         options.check_reach(x, self._scaling, column_names(self))
-        rows = prepare_rows(x, np.ones(len(x)), len(self.weights_), units=self._scaling)
-        parameters = parameters_to_internal(self._user_parameters(), self._scaling)
-        # A tree pays over many iterations; new rows are solved once, each pattern afresh.
-        walks = bool(self.plan_.forest)
-        solver = SOLVERS["dual" if walks else self.plan_.solver]
-        with open_engine(1):
-            prepared = solver.prepare(parameters)
-        return x, rows, solver, prepared, parameters
-
-    def _scores(self, X: Any) -> tuple[conditional.Scores, np.ndarray]:
-        x, rows, solver, prepared, parameters = self._read(X)
-        with open_engine(self.n_jobs) as engine:
-            scores = conditional.score(solver, prepared, parameters.weights, rows, engine)
-        return scores, x
+        return x
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return log p(x_o) of each row, the density of what it shows; 0 for an empty row."""
-        scores, x = self._scores(X)
-        # Densities were taken in internal units: one factor 1 / scale for each observed value.
-        return scores.log_prob - (~np.isnan(x)) @ np.log(self._scaling.scale)
+        x = self._read(X)
+        return density.score(self._density(), x).log_prob
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log-likelihood of the rows."""
@@ -424,7 +427,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each component given what a row shows, (n, n_components)."""
-        return self._scores(X)[0].resp
+        x = self._read(X)
+        return density.score(self._density(), x).resp
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable component of each row."""
@@ -436,11 +440,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         Observed values come back as they were. With `return_std`, also the conditional standard
         deviation of every filled cell (0 where observed).
         """
-        x, rows, solver, prepared, parameters = self._read(X)
-        with open_engine(self.n_jobs) as engine:
-            filled = conditional.fill(solver, prepared, parameters, rows, engine)
-        result = np.where(np.isnan(x), scaling.to_user(filled.mean, self._scaling), x)
-        return (result, filled.std * self._scaling.scale) if return_std else result
+        x = self._read(X)
+        filled = density.fill(self._density(), x)
+        return (filled.mean, filled.std) if return_std else filled.mean
 
     def sample_missing(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
         """Return draws of the gaps given the rest of each row, (n_draws, n, n_features).
@@ -448,15 +450,10 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         A component is drawn first, then its Gaussian; observed values come back as they were.
         """
         options.check_positive_int("n_draws", n_draws)
-        x, rows, solver, prepared, parameters = self._read(X)
+        x = self._read(X)
         random = check_random_state(self.random_state if random_state is None else random_state)
         rng = np.random.default_rng(random.randint(0, 2**31, size=4))
-        with open_engine(self.n_jobs) as engine:
-            resp = conditional.score(solver, prepared, parameters.weights, rows, engine).resp
-            draws = conditional.draw(
-                solver, parameters, scaling.to_internal(x, self._scaling), resp, n_draws, rng
-            )
-        return np.where(np.isnan(x), scaling.to_user(draws, self._scaling), x)
+        return density.draw(self._density(), x, n_draws, rng)
 
     def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Return random rows (n_samples, n_features) and the component each came from."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -20,18 +21,49 @@ MAX_NAMES = 5  # names listed in a message before "and N more"
 LARGEST_VALUE = 1e300  # beyond it, differences and sums of values leave the range of float64
 
 
-def read_table(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> np.ndarray:
+class Marks(NamedTuple):
+    """What stands for a gap besides NaN and None."""
+
+    numbers: tuple[float, ...] = ()
+    texts: frozenset[str] = frozenset()
+
+
+NO_MARKS = Marks()
+
+
+def read_marks(missing_values: Any) -> Marks:
+    """Return the marks of gaps as the user gave them: a number, a text, None, or several."""
+    if not isinstance(missing_values, list | tuple | set | frozenset):
+        missing_values = [missing_values]
+    numbers, texts = [], []
+    for mark in missing_values:
+        if isinstance(mark, str):
+            texts.append(mark)
+        elif isinstance(mark, Real) and not isinstance(mark, bool):
+            numbers.append(float(mark))
+        elif not _is_missing(mark):
+            raise ValueError(
+                f"missing_values holds {_show(mark)}; a gap is marked by a number, a text, NaN or "
+                "None, or by several of these in a list."
+            )
+    return Marks(tuple(number for number in numbers if number == number), frozenset(texts))
+
+
+def read_table(
+    estimator: Any, X: Any, *, reset: bool, min_rows: int = 1, missing_values: Any = np.nan
+) -> np.ndarray:
     """Return `X` as an (n, d) float64 array with NaN for gaps, and check it against the estimator.
 
     Takes arrays, masked arrays (the mask counts), lists, and pandas, polars or pyarrow tables,
     with nullable types. With `reset`, number and names of the columns are recorded on the
     estimator; without it, they must agree with what was recorded.
     """
+    marks = read_marks(missing_values)
     labels = _read_labels(X) if _is_frame(X) else None
     if labels is not None and not reset:  # a wrong column is told by name before it is read
         validate_data(estimator, X, reset=False, skip_check_array=True)
     x = check_array(
-        to_matrix(X),
+        to_matrix(X, marks),
         dtype=np.float64,
         order="C",  # so that the layout in memory changes no bit
         ensure_all_finite=False,
@@ -39,13 +71,15 @@ def read_table(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> np.
         estimator=estimator,
         input_name="X",
     )
+    if marks.numbers:
+        x = np.where(np.isin(x, marks.numbers), np.nan, x)
     _refuse_infinite(x, labels or [str(j) for j in range(x.shape[1])])
     if labels is None or reset:
         validate_data(estimator, x if labels is None else X, reset=reset, skip_check_array=True)
     return x
 
 
-def to_matrix(X: Any) -> Any:
+def to_matrix(X: Any, marks: Marks = NO_MARKS) -> Any:
     """Return a numeric array with NaN for gaps; shape and finiteness are checked elsewhere."""
     if sparse.issparse(X):
         raise TypeError(
@@ -53,11 +87,11 @@ def to_matrix(X: Any) -> Any:
             "them all: pass X.toarray(), with NaN in the cells that are missing."
         )
     if _is_frame(X):
-        return _read_frame(X)
+        return _read_frame(X, marks)
     if isinstance(X, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in X):
         X = np.ma.stack(X)
     if isinstance(X, np.ma.MaskedArray):
-        return _read_masked(X)
+        return _read_masked(X, marks)
     _refuse_other_containers(X)
     array = X if isinstance(X, np.ndarray) else _read_nested(X)
     if array.dtype.kind in "biu":
@@ -74,7 +108,7 @@ def to_matrix(X: Any) -> Any:
             f"X is a {type(X).__name__} and could not be read as a table with rows and columns of "
             f"numbers. Pass a 2-d array or a data frame{_suggest_reader(X)}."
         )
-    columns = [_read_objects(array[:, j], f"column {j}") for j in range(array.shape[1])]
+    columns = [_read_objects(array[:, j], f"column {j}", marks) for j in range(array.shape[1])]
     return np.column_stack(columns) if columns else np.empty(array.shape)
 
 
@@ -118,6 +152,51 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     if not weight.any():
         raise ValueError(f"sample_weight is zero in all {n} rows: there is nothing to fit.")
     return weight
+
+
+def read_targets(y: Any, n: int) -> np.ndarray:
+    """Return targets (n, t), NaN where missing."""
+    if y is None:
+        raise ValueError("y is None: targets are needed. Pass y, or set use_target=False.")
+    if nw.dependencies.is_into_series(y):
+        y = nw.from_native(y, series_only=True).to_frame().to_native()
+    targets = y if _is_frame(y) else _to_columns(y)
+    values = np.asarray(to_matrix(targets), dtype=np.float64)
+    if values.ndim != 2 or len(values) != n:
+        raise ValueError(f"y has shape {values.shape}; X has {n} rows, and so must y.")
+    infinite = np.isinf(values)
+    if infinite.any():
+        row = int(np.argwhere(infinite)[0][0])
+        raise ValueError(
+            f"y contains infinity, first in row {row}. Replace it by NaN if it stands for a gap."
+        )
+    return values
+
+
+def _to_columns(y: Any) -> Any:
+    values = np.ma.asarray(y) if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
+    return values.reshape(-1, 1) if values.ndim == 1 else values
+
+
+def fill_frame(X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
+    """Return the data frame with the gaps of `x` (n, d) taken from `filled`."""
+    if not _is_frame(X):
+        raise TypeError(
+            f"Expected a pandas, polars or pyarrow data frame, got {type(X).__name__}. For arrays "
+            "use transform."
+        )
+    gaps = np.flatnonzero(np.isnan(x).any(axis=0))
+    if hasattr(X, "iloc"):  # pandas allows names that are not text, narwhals does not
+        result = X.copy()
+        for j in gaps:
+            result.isetitem(int(j), filled[:, j])
+        return result
+    frame = nw.from_native(X, eager_only=True)
+    columns = [
+        nw.new_series(frame.columns[j], filled[:, j], nw.Float64, backend=frame.implementation)
+        for j in gaps
+    ]
+    return frame.with_columns(*columns).to_native() if columns else X
 
 
 def warn_codes(x: np.ndarray, names: list[str]) -> None:
@@ -184,7 +263,7 @@ def _read_labels(X: Any) -> list[str]:
     return labels
 
 
-def _read_frame(X: Any) -> np.ndarray:
+def _read_frame(X: Any, marks: Marks) -> np.ndarray:
     """Return the columns of a data frame as floats; null and NaN both mean missing."""
     labels = _read_labels(X)
     if hasattr(X, "iloc"):  # pandas allows names that are not text, narwhals does not
@@ -194,13 +273,13 @@ def _read_frame(X: Any) -> np.ndarray:
         return np.empty((len(frame), 0))
     return np.column_stack(
         [
-            _read_series(frame[name], label)
+            _read_series(frame[name], label, marks)
             for name, label in zip(frame.columns, labels, strict=True)
         ]
     )
 
 
-def _read_series(series: Any, label: str) -> np.ndarray:
+def _read_series(series: Any, label: str, marks: Marks) -> np.ndarray:
     dtype = series.dtype
     if series.null_count() == len(series):
         return np.full(len(series), np.nan)
@@ -210,7 +289,7 @@ def _read_series(series: Any, label: str) -> np.ndarray:
     values = np.empty(len(series), dtype=object)
     values[:] = series.to_list()
     if dtype in (nw.Object, nw.Unknown, nw.String):
-        return _read_objects(values, f"column {label}")
+        return _read_objects(values, f"column {label}", marks)
     row = series.is_null().to_list().index(False)
     example = ""
     if dtype.is_temporal():
@@ -223,14 +302,14 @@ def _read_series(series: Any, label: str) -> np.ndarray:
     )
 
 
-def _read_masked(X: np.ma.MaskedArray) -> Any:
+def _read_masked(X: np.ma.MaskedArray, marks: Marks) -> Any:
     """Return a masked array with NaN under the mask, whatever is hidden there."""
     mask = np.ma.getmaskarray(X)
     values = np.ma.getdata(X)
     if values.dtype.kind in "OUS":
         values = values.astype(object)
         values[mask] = None
-        return to_matrix(values)
+        return to_matrix(values, marks)
     matrix = to_matrix(values)
     if matrix.dtype != np.float64 or np.shares_memory(matrix, values):
         matrix = matrix.astype(np.float64)
@@ -253,9 +332,13 @@ def _read_nested(X: Any) -> np.ndarray:
     return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array
 
 
-def _read_objects(values: np.ndarray, where: str) -> np.ndarray:
-    """Return objects as floats: None and the missing marks of pandas become NaN."""
-    _refuse_text(values, where)
+def _read_objects(values: np.ndarray, where: str, marks: Marks) -> np.ndarray:
+    """Return objects as floats: None, the missing marks of pandas and `marks` become NaN.
+
+    Where a text marks gaps, the numbers beside it are usually written as text too, and read.
+    """
+    values = np.array([None if _is_mark(value, marks) else value for value in values], object)
+    _refuse_text(values, where, numbers_too=not marks.texts)
     result = np.empty(len(values))
     for i, value in enumerate(values):
         if _is_missing(value):
@@ -275,13 +358,18 @@ def _read_objects(values: np.ndarray, where: str) -> np.ndarray:
     return result
 
 
-def _refuse_text(values: np.ndarray, where: str) -> None:
-    """Raise an error about the first text among the values that is not even a written number."""
+def _refuse_text(values: np.ndarray, where: str, *, numbers_too: bool) -> None:
+    """Raise an error about the first text among the values that is not even a written number.
+
+    Written numbers are refused as well if `numbers_too`.
+    """
     texts = [(i, value) for i, value in enumerate(values) if isinstance(value, str | bytes)]
     if not texts:
         return
     strange = next(((i, value) for i, value in texts if not _is_written_number(value)), None)
     if strange is None:
+        if not numbers_too:
+            return
         row, value = texts[0]
         advice = "Convert the column first, for example with pandas.to_numeric."
     else:
@@ -338,6 +426,10 @@ def _to_float64(array: np.ndarray) -> np.ndarray:
 
 def _is_missing(value: Any) -> bool:
     return value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _is_mark(value: Any, marks: Marks) -> bool:
+    return isinstance(value, str) and value.strip() in marks.texts
 
 
 def _is_written_number(value: str | bytes) -> bool:

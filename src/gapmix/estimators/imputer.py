@@ -1,0 +1,303 @@
+"""GaussianMixtureImputer: fill the gaps of a table, and say how sure the filling is."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.impute import MissingIndicator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gapmix import density
+from gapmix.conditional import Filled
+from gapmix.density import Density
+from gapmix.estimators import automatic, options
+from gapmix.estimators.bounds import read_bounds
+from gapmix.estimators.validation import (
+    column_names,
+    fill_frame,
+    read_table,
+    read_targets,
+    read_weights,
+    warn_codes,
+)
+
+
+class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Fill gaps by their conditional mean under a Gaussian mixture fitted by exact EM.
+
+    A transformer in the family of :class:`sklearn.impute.SimpleImputer` and
+    :class:`sklearn.impute.IterativeImputer`. The joint density of all columns is fitted once; then
+    every row is filled from what it shows, by itself: neither the rows beside it nor the order of
+    the columns matter, and a column may have gaps that had none in training. Gaps are assumed to
+    be missing at random.
+
+    Parameters
+    ----------
+    n_components : int or 'auto', default='auto'
+        Number of components. 'auto' compares a growing range of sizes on hidden cells.
+    average : bool, default=True
+        With 'auto', unite the best three sizes into one mixture; False keeps the best alone.
+    max_components : int or None, default=None
+        With 'auto', the largest size to try; None tries up to 55 while it pays.
+    missing_values : number, text, None, or list of these, default=np.nan
+        What marks a gap, besides NaN and None, which always do.
+    add_indicator : bool, default=False
+        Append a column of 0 and 1 for every column that had gaps in training.
+    bounds : dict or None, default=None
+        `{column: (low, high)}`, by name or number, None for no limit. What is filled, drawn or
+        given as an interval is brought to the nearest value allowed.
+    use_target : bool, default=False
+        Model the target y together with the columns. `fit_transform` then lets rows see their
+        target; `transform` does not need it.
+    covariance_type, tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
+        As in :class:`gapmix.GaussianMixture`.
+    shrinkage, mean_shrinkage : float or 'auto', default='auto'
+        Prior weights, in rows, of the pooled covariance and of the overall mean, as in
+        :class:`gapmix.GaussianMixture`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of hidden cells, starts and draws.
+    verbose : int, default=0
+        1 logs each size tried, 2 also each start.
+
+    Attributes
+    ----------
+    mixture_ : GaussianMixture
+        The fitted mixture, of the columns and, with `use_target`, the targets after them.
+    selection_ : tuple of Candidate
+        The sizes tried: n_components, error, log_score, n_iter, seconds, share. Empty if the size
+        was given. `pandas.DataFrame(imputer.selection_)` shows it as a table.
+    n_components_ : int
+        Number of components of the mixture.
+    n_iter_ : int
+        Iterations of the fit, of the slowest one if several were united.
+    indicator_ : MissingIndicator or None
+        What `add_indicator` appends.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names, if the table had them.
+
+    Notes
+    -----
+    A column without any value in training is kept and filled with 0, with a warning that names it.
+    A united mixture gives every size the same share; within a row, those that explain it better
+    count more, so filled values, intervals, draws and densities all come from one model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gapmix import GaussianMixtureImputer
+    >>> X = np.array([[1.0, 2.0], [2.0, 4.1], [3.0, np.nan], [4.0, 8.1], [np.nan, 9.9]])
+    >>> GaussianMixtureImputer(n_components=1, tol=1e-6).fit_transform(X).round(2)
+    array([[1.  , 2.  ],
+           [2.  , 4.1 ],
+           [3.  , 6.09],
+           [4.  , 8.1 ],
+           [4.88, 9.9 ]])
+    """
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        average: bool = True,
+        max_components: int | None = None,
+        missing_values: Any = np.nan,
+        add_indicator: bool = False,
+        bounds: dict[Any, tuple[float | None, float | None]] | None = None,
+        use_target: bool = False,
+        covariance_type: str = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        shrinkage: float | str = "auto",
+        mean_shrinkage: float | str = "auto",
+        solver: Any = "auto",
+        accelerate: str | None = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.average = average
+        self.max_components = max_components
+        self.missing_values = missing_values
+        self.add_indicator = add_indicator
+        self.bounds = bounds
+        self.use_target = use_target
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.shrinkage = shrinkage
+        self.mean_shrinkage = mean_shrinkage
+        self.solver = solver
+        self.accelerate = accelerate
+        self.random_state = random_state
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # ---------------------------------------------------------------- fitting
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit the mixture to the rows of X.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            The table, with gaps.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            Ignored unless `use_target`; may have gaps.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Row weights.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, y, sample_weight)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit to X and return it filled; with `use_target`, rows see their target."""
+        x, targets = self._fit(X, y, sample_weight)
+        if targets is None:
+            return self._finish(x, self._fill(x).mean)
+        joint = np.column_stack([x, targets])
+        filled = density.fill(self.mixture_._density(), joint).mean[:, : x.shape[1]]
+        return self._finish(x, self._bounded(x, filled))
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Fit; return the table as a matrix, and the targets if they are modelled."""
+        self._check_parameters()
+        x = read_table(self, X, reset=True, min_rows=2, missing_values=self.missing_values)
+        names = column_names(self)
+        read_bounds(self.bounds, names, getattr(self, "feature_names_in_", None))
+        weight = read_weights(sample_weight, len(x))
+        warn_codes(x, names)
+        targets = read_targets(y, len(x)) if self.use_target else None
+        joint, all_names = x, names
+        if targets is not None:
+            joint = np.column_stack([x, targets])
+            all_names = names + [f"target {j}" for j in range(targets.shape[1])]
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        task = automatic.Task(joint, weight, all_names)
+        chosen = automatic.fit(self, task, seed)
+        self.indicator_ = None
+        if self.add_indicator:
+            self.indicator_ = MissingIndicator(error_on_new=False).fit(x)
+        self.mixture_ = chosen.mixture
+        self.selection_ = chosen.candidates
+        self.n_components_ = len(chosen.mixture.weights_)
+        self.n_iter_ = chosen.mixture.n_iter_
+        return x, targets
+
+    def _check_parameters(self) -> None:
+        automatic.check(self)
+        for name in ("add_indicator", "use_target"):
+            value = getattr(self, name)
+            if not isinstance(value, bool | np.bool_):
+                raise ValueError(
+                    f"Invalid value for {name!r}: {value!r}. It must be True or False."
+                )
+
+    # ---------------------------------------------------------------- filling
+
+    def transform(self, X: Any) -> Any:
+        """Return X with every gap filled by its conditional mean given the rest of its row."""
+        x = self._read(X)
+        return self._finish(x, self._fill(x).mean)
+
+    def impute_with_std(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return X filled, and the standard deviation of each filled cell (0 where observed)."""
+        x = self._read(X)
+        filled = self._fill(x)
+        return filled.mean, filled.std
+
+    def intervals(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Return lower and upper ends of intervals that hold each gap with probability `coverage`.
+
+        They are quantiles of the gap's conditional distribution; observed cells are their own
+        ends.
+        """
+        if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
+            raise ValueError(f"coverage={coverage!r} must lie strictly between 0 and 1.")
+        x = self._read(X)
+        levels = np.array([0.5 - 0.5 * float(coverage), 0.5 + 0.5 * float(coverage)])
+        low, high = (self._bounded(x, q) for q in density.quantiles(self._density(), x, levels))
+        return low, high
+
+    def sample(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
+        """Return draws of the gaps given the rest of each row, (n_draws, n, n_features).
+
+        A component is drawn first, then its Gaussian; observed values come back as they were.
+        """
+        options.check_positive_int("n_draws", n_draws)
+        x = self._read(X)
+        random = check_random_state(self.random_state if random_state is None else random_state)
+        rng = np.random.default_rng(random.randint(0, 2**31, size=4))
+        return self._bounded(x, density.draw(self._density(), x, n_draws, rng))
+
+    def impute_frame(self, X: Any) -> Any:
+        """Return a data frame filled: the same kind, columns, rows and index.
+
+        Columns without gaps come back untouched, of the type they had; filled ones are float64.
+        """
+        x = self._read(X)
+        return fill_frame(X, x, self._fill(x).mean)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return log p(x_o) of each row under the mixture."""
+        return density.score(self._density(), self._read(X)).log_prob
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the columns of what `transform` returns."""
+        check_is_fitted(self)
+        names: np.ndarray = super().get_feature_names_out(input_features)
+        if self.indicator_ is None:
+            return names
+        return np.concatenate([names, self.indicator_.get_feature_names_out(names)])
+
+    # ---------------------------------------------------------------- inside
+
+    def _density(self) -> Density:
+        """Return the density of the columns, the target integrated out."""
+        whole = self.mixture_._density()._replace(n_jobs=self.n_jobs)
+        if not self.use_target:
+            return whole
+        return density.marginal(whole, np.arange(self.n_features_in_))
+
+    def _read(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        x = read_table(self, X, reset=False, missing_values=self.missing_values)
+        options.check_reach(x, self._density().units, column_names(self))
+        return x
+
+    def _fill(self, x: np.ndarray) -> Filled:
+        filled = density.fill(self._density(), x)
+        return filled._replace(mean=self._bounded(x, filled.mean))
+
+    def _bounded(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Bring filled values within the bounds of their columns."""
+        if not self.bounds:
+            return values
+        names = column_names(self)
+        low, high = read_bounds(self.bounds, names, getattr(self, "feature_names_in_", None))
+        return np.where(np.isnan(x), np.clip(values, low, high), values)
+
+    def _finish(self, x: np.ndarray, filled: np.ndarray) -> np.ndarray:
+        """Append the indicator's columns, if asked for."""
+        if self.indicator_ is None:
+            return filled
+        return np.column_stack([filled, self.indicator_.transform(x)])

@@ -1,0 +1,123 @@
+"""How many components: which sizes to try, what to hide from them, and how to judge and unite them.
+
+Every size is fitted to a table with some known cells hidden, and judged by how well it tells them
+from the rest of their rows. Sizes grow while that pays. The best few are then united into one
+mixture, which is as good as the best or better, and safer than betting on one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+SIZES = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
+ROWS_PER_COMPONENT = 5  # sizes with fewer rows for a component are not tried
+HIDDEN_SHARE = 0.2  # of the known cells
+PATIENCE = 2  # sizes in a row that may be worse than the best one so far
+N_UNITED = 3  # sizes united
+MARGIN = 1.1  # sizes whose error is this many times the smallest are left out
+
+
+class Candidate(NamedTuple):
+    """A number of components that was tried, and what came of it."""
+
+    n_components: int
+    error: float  # root mean square error of hidden cells, in standard deviations of their columns
+    log_score: float  # mean log density of a hidden cell given the rest of its row
+    n_iter: int
+    seconds: float
+    share: float = 0.0  # weight in the united mixture; 0 if left out
+
+
+def list_sizes(n_rows: int, max_components: int | None) -> list[int]:
+    """Return the sizes worth trying on a table of so many rows, at least one."""
+    largest = max(1, n_rows // ROWS_PER_COMPONENT)
+    if max_components is not None:
+        largest = min(largest, max_components)
+    sizes = [size for size in SIZES if size <= largest]
+    if max_components is not None and max_components <= largest and max_components not in sizes:
+        sizes.append(max_components)
+    return sizes
+
+
+def hide_cells(
+    observed: np.ndarray, rng: np.random.Generator, columns: np.ndarray | None = None
+) -> np.ndarray:
+    """Return True for the known cells to hide, (n, d): a fifth of them, drawn at random.
+
+    Only from `columns`, if given. Every row keeps a value, since a row without any says nothing,
+    and so does every column.
+    """
+    hidden = observed & (rng.random(observed.shape) < HIDDEN_SHARE)
+    if columns is not None:
+        outside = np.ones(observed.shape[1], dtype=bool)
+        outside[columns] = False
+        hidden[:, outside] = False
+    bare = (hidden.sum(axis=1) == observed.sum(axis=1)) & hidden.any(axis=1)
+    hidden[bare, hidden[bare].argmax(axis=1)] = False
+    lost = (hidden.sum(axis=0) == observed.sum(axis=0)) & hidden.any(axis=0)
+    hidden[hidden[:, lost].argmax(axis=0), lost] = False
+    return hidden
+
+
+def hide_rows(observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return True for the known cells of the rows to hide, (n, d): a fifth of the rows."""
+    n = len(observed)
+    chosen = np.zeros(n, dtype=bool)
+    chosen[rng.permutation(n)[: int(HIDDEN_SHARE * n)]] = True
+    return observed & chosen[:, None]
+
+
+def measure_error(x: np.ndarray, filled: np.ndarray, hidden: np.ndarray) -> float:
+    """Return the root mean square error of hidden cells in standard deviations of their columns.
+
+    Columns that do not vary are left out; with nothing to judge by, all sizes are equally good.
+    """
+    spread = np.nanstd(np.where(np.isnan(x).all(axis=0), 0.0, x), axis=0)
+    judged = hidden & (spread > 0)
+    if not judged.any():
+        return 0.0
+    error = (filled - x) / np.where(spread > 0, spread, 1.0)
+    return float(np.sqrt(np.mean(error[judged] ** 2)))
+
+
+def grow(
+    sizes: Iterable[int], judge: Callable[[int], Candidate], loss: Callable[[Candidate], float]
+) -> tuple[Candidate, ...]:
+    """Return the sizes tried in turn, until `PATIENCE` of them in a row bring no gain."""
+    tried: list[Candidate] = []
+    best, since = np.inf, 0
+    for size in sizes:
+        tried.append(judge(size))
+        if loss(tried[-1]) < best:
+            best, since = loss(tried[-1]), 0
+        else:
+            since += 1
+        if since >= PATIENCE:
+            break
+    return tuple(tried)
+
+
+def share_by_error(tried: tuple[Candidate, ...], *, average: bool) -> tuple[Candidate, ...]:
+    """Return the candidates with equal shares for the few of smallest error, or all to the best."""
+    smallest = min(each.error for each in tried)
+    good = [i for i, each in enumerate(tried) if each.error <= MARGIN * smallest]
+    return _share(tried, sorted(good, key=lambda i: tried[i].error), average=average)
+
+
+def share_by_log_score(tried: tuple[Candidate, ...], *, average: bool) -> tuple[Candidate, ...]:
+    """Return the candidates with equal shares for the few of highest log score, or all to one."""
+    ranked = sorted(range(len(tried)), key=lambda i: -tried[i].log_score)
+    return _share(tried, ranked, average=average)
+
+
+def _share(
+    tried: tuple[Candidate, ...], ranked: list[int], *, average: bool
+) -> tuple[Candidate, ...]:
+    chosen = ranked[: N_UNITED if average else 1]
+    return tuple(
+        each._replace(share=1.0 / len(chosen) if i in chosen else 0.0)
+        for i, each in enumerate(tried)
+    )
