@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 Path = str | os.PathLike[str]
 Chunk = bytes | memoryview
+NAMELESS = getattr(os, "O_TMPFILE", 0)  # opens a file without a name, on Linux
 
 
 class Target(NamedTuple):
@@ -75,10 +76,10 @@ def find_target(path: Path) -> Target:
 
 def _write_nameless(target: Target, temporary: str, chunks: Sequence[Chunk]) -> bool:
     """Write a file that gets its name only when it is whole; False if the system has no such."""
-    if not hasattr(os, "O_TMPFILE"):
+    if not NAMELESS:
         return False
     try:
-        file = os.open(target.folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+        file = os.open(target.folder, NAMELESS | os.O_WRONLY | os.O_CLOEXEC, 0o666)
     except OSError:
         return False  # not on this file system; what else may be wrong shows on the other way
     with open(file, "wb") as stream:

@@ -13,10 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from gapmix import covariance
 from gapmix.em import Iteration
+from gapmix.engines.threads import open_engine
 from gapmix.estimators.mixture import GaussianMixture
-from gapmix.estimators.options import LARGEST
+from gapmix.estimators.options import FARTHEST, LARGEST
+from gapmix.estimators.validation import LARGEST_VALUE
 from gapmix.modelvalues import decode, encode
-from gapmix.parameters import NotPositiveDefiniteError, cholesky, rescale
+from gapmix.parameters import (
+    SMALLEST_VARIANCE,
+    NotPositiveDefiniteError,
+    Parameters,
+    cholesky,
+    parameters_to_internal,
+    rescale,
+)
 from gapmix.patterns import Patterns
 from gapmix.plan import Cluster, Plan
 from gapmix.recordfile import ModelFileError
@@ -96,7 +105,6 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     _check_arrays(arrays, kind, mixture.n_features_in_)
     units = Scaling(*(arrays[f"scaling.{name}"] for name in Scaling._fields))
     units = units._replace(known=units.known.astype(bool))
-    _check_values(arrays, kind, units)
     mixture.weights_ = arrays["weights"]
     mixture.means_ = arrays["means"]
     mixture.covariances_ = arrays["covariances"]
@@ -113,6 +121,11 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     mixture._scaling = units
     mixture._covariance_type = kind
     mixture._target = arrays.get("target")
+    # What overflows is refused; BLAS on several threads is slower on one matrix at a time.
+    with np.errstate(all="ignore"), open_engine(1):
+        _check_values(arrays, kind)
+        _check_units(units)
+        _check_inside(mixture._user_parameters(), units)
     return mixture
 
 
@@ -149,8 +162,8 @@ def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
             )
 
 
-def _check_values(arrays: Arrays, kind: str, units: Scaling) -> None:
-    """Check that the numbers of a mixture can be those of a mixture."""
+def _check_values(arrays: Arrays, kind: str) -> None:
+    """Check that numbers are finite, weights sum to 1 and diagonals are positive."""
     for name in (name for name in MIXTURE_ARRAYS if name in arrays):
         values = arrays[name]
         if name == "history.validation":  # a held-out row may be beyond every density
@@ -160,34 +173,47 @@ def _check_values(arrays: Arrays, kind: str, units: Scaling) -> None:
     weights = arrays["weights"]
     if not weights.size or weights.min() < 0 or abs(weights.sum() - 1.0) > SIMPLEX:
         raise ModelFileError("The weights must be at least 0 and sum to 1.")
-    scale = units.scale
+    if not np.isin(arrays["scaling.known"], (0, 1)).all():
+        raise ModelFileError("scaling.known must hold 0 and 1.")
+    square = kind in ("full", "tied")
+    matrices = {"covariances", "precisions", "precisions_cholesky", "target"}
+    for name in sorted(matrices & arrays.keys()):
+        diagonal = np.diagonal(arrays[name], axis1=-2, axis2=-1) if square else arrays[name]
+        if not diagonal.min() > 0:
+            raise ModelFileError(f"{name} must be positive on the diagonal.")
+
+
+def _check_units(units: Scaling) -> None:
+    """Check what columns are measured in."""
+    scale, center = units.scale, units.center
     powers = (np.frexp(scale)[0] == 0.5) & (scale <= LARGEST) & (scale >= 1 / LARGEST)
     if not powers.all() or units.variance.min() <= 0:
         raise ModelFileError("The columns' scales must be powers of two, variances positive.")
-    if not np.isin(arrays["scaling.known"], (0, 1)).all():
-        raise ModelFileError("scaling.known must hold 0 and 1.")
-    for name in ("covariances", "precisions", "precisions_cholesky", "target"):
-        if name in arrays and not _diagonal(arrays[name], kind).min() > 0:
-            raise ModelFileError(f"{name} must be positive on the diagonal.")
-    if kind in ("full", "tied"):
-        for k, sigma in enumerate(arrays["covariances"].reshape(-1, scale.size, scale.size)):
-            _check_covariance(sigma, scale, k)
+    if (np.maximum(np.abs(center), np.abs(center / scale)) > LARGEST_VALUE).any():
+        raise ModelFileError(f"The columns' centres must lie below {LARGEST_VALUE:g}.")
 
 
-def _diagonal(array: np.ndarray, kind: str) -> np.ndarray:
-    return np.diagonal(array, axis1=-2, axis2=-1) if kind in ("full", "tied") else array
+def _check_inside(parameters: Parameters, units: Scaling) -> None:
+    """Check means and covariances in internal units, where their size can be told."""
+    inside = parameters_to_internal(parameters._replace(covariances=np.ones((1, 1))), units)
+    if np.abs(inside.means).max() > FARTHEST:
+        raise ModelFileError(f"A mean is more than {FARTHEST:g} standard deviations away.")
+    for k, sigma in enumerate(parameters.covariances):  # one at a time, which saves memory
+        sigma = rescale(sigma[None], 1.0 / units.scale)[0]
+        variances = sigma if sigma.ndim == 1 else np.diagonal(sigma)
+        if not (variances > SMALLEST_VARIANCE).all() or not (variances < FARTHEST).all():
+            raise ModelFileError(f"Component {k}: a variance is zero or far too large.")
+        if sigma.ndim == 2:
+            _check_matrix(sigma, np.sqrt(variances), k)
 
 
-def _check_covariance(sigma: np.ndarray, scale: np.ndarray, k: int) -> None:
+def _check_matrix(sigma: np.ndarray, spread: np.ndarray, k: int) -> None:
     """Check that a covariance is symmetric and has a factor with a positive diagonal."""
-    with np.errstate(all="ignore"):
-        inside = rescale(sigma[None], 1.0 / scale)[0]
-        spread = np.sqrt(np.diagonal(inside))
-        skew = np.abs(inside - inside.T) / spread[:, None] / spread
+    skew = np.abs(sigma - sigma.T) / spread[:, None] / spread
     if not skew.max() <= SYMMETRIC:
-        raise ModelFileError(f"The covariance of component {k} is not symmetric.")
+        raise ModelFileError(f"Component {k}: the covariance is not symmetric.")
     try:
-        cholesky(inside, k)
+        cholesky(sigma, k)
     except NotPositiveDefiniteError as error:
         raise ModelFileError(str(error)) from error
 

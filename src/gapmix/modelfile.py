@@ -98,7 +98,8 @@ def save(estimator: Any, path: Path) -> None:
     kind = next((kind for kind, codec in CODECS.items() if codec.cls is type(estimator)), None)
     if kind is None:
         raise TypeError(
-            f"save takes a fitted {' or '.join(CODECS)}, and got a {type(estimator).__name__}."
+            f"save takes a fitted {' or '.join(CODECS)} of gapmix, and got a "
+            f"{type(estimator).__name__} from {type(estimator).__module__}."
         )
     check_is_fitted(estimator)
     find_target(path)  # what is wrong with the path is told before any work

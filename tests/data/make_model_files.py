@@ -1,0 +1,50 @@
+"""Make the model file of today's format, and what it must answer; run once for each format.
+
+    python tests/data/make_model_files.py
+
+Never run it again for a format that has been released: the file is there to show that what an
+older version wrote still loads.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import gapmix
+from gapmix.recordfile import SCHEMA
+
+HERE = Path(__file__).parent
+
+
+def make_table() -> pd.DataFrame:
+    rng = np.random.default_rng(2024)
+    x = np.round(rng.normal(size=(60, 3)) @ rng.normal(size=(3, 3)) + [170.0, 70.0, 0.01], 3)
+    x[rng.random(x.shape) < 0.2] = np.nan
+    return pd.DataFrame(x, columns=["height", "weight [kg]", "größe"])
+
+
+def main() -> None:
+    table = make_table()
+    mixture = gapmix.GaussianMixture(
+        2, random_state=0, shrinkage="auto", max_iter=8, tol=0.0, weights_init=[0.5, 0.5]
+    ).fit(table)
+    gapmix.save(mixture, HERE / f"mixture-v{SCHEMA}.safetensors")
+    probe = table.iloc[:6]
+    answers = {
+        "probe": probe.replace({np.nan: None}).to_numpy().tolist(),
+        "impute": mixture.impute(probe).tolist(),
+        "score_samples": mixture.score_samples(probe).tolist(),
+        "means": mixture.means_.tolist(),
+        "stop_reason": mixture.stop_reason_,
+        "names": list(table.columns),
+    }
+    text = json.dumps(answers, indent=1, ensure_ascii=True)
+    (HERE / f"mixture-v{SCHEMA}.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
