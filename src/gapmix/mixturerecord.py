@@ -39,6 +39,7 @@ SIMPLEX = 1e-8  # what weights may be away from a sum of 1
 SYMMETRIC = 1e-6  # what a correlation may differ from its mirror image
 MIXTURE_ARRAYS = (
     *("weights", "means", "covariances", "precisions", "precisions_cholesky", "target"),
+    "center",
     *("scaling.center", "scaling.scale", "scaling.mean", "scaling.variance", "scaling.known"),
     *("history.log_likelihood", "history.objective", "history.validation", "history.seconds"),
     *("history.lower_bounds", "event.iteration", "event.text"),
@@ -89,6 +90,8 @@ def mixture_to_record(mixture: GaussianMixture) -> tuple[Content, Arrays]:
     }
     if mixture._target is not None:
         numbers["target"] = mixture._target
+    if mixture._center is not None:
+        numbers["center"] = mixture._center
     arrays |= {name: np.asarray(value, dtype=np.float64) for name, value in numbers.items()}
     arrays["scaling.known"] = np.asarray(scaling.known, dtype=np.int64)
     arrays["event.iteration"] = np.array([i for i, _ in events], dtype=np.int64)
@@ -121,6 +124,7 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     mixture._scaling = units
     mixture._covariance_type = kind
     mixture._target = arrays.get("target")
+    mixture._center = arrays.get("center")
     # What overflows is refused; BLAS on several threads is slower on one matrix at a time.
     with np.errstate(all="ignore"), open_engine(1):
         _check_values(arrays, kind)
@@ -132,7 +136,7 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
 def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
     """Check names, types and shapes of a mixture's arrays against each other."""
     own = {name for name in arrays if not name.startswith("settings.")}
-    require_same(own, set(MIXTURE_ARRAYS) - ({"target"} - own), "arrays of a mixture")
+    require_same(own, set(MIXTURE_ARRAYS) - ({"target", "center"} - own), "arrays of a mixture")
     n_components = arrays["weights"].size
     n_iterations = arrays["history.objective"].size
     n_held = arrays["history.validation"].size
@@ -148,6 +152,7 @@ def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
         "event.iteration": (n_events,),
         "event.text": (n_events,),
         "target": (d, d) if kind in ("full", "tied") else (d,),
+        "center": (d,),
     }
     for name in ("covariances", "precisions", "precisions_cholesky"):
         shapes[name] = square.get(kind, (n_components,))

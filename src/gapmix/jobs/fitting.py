@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.progress import listening
 from gapmix.estimators.tablemodel import TableModel
 from gapmix.jobs.models import columns_to_plain
 from gapmix.jobs.requests import Fitting, Table, Watch, read_bounds, require_numbers
+from gapmix.selection import Candidate
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import Note, feature_names, show
 
@@ -34,6 +35,7 @@ class FitSummary(NamedTuple):
     stop_reason: str
     log_likelihood: float  # per row
     seconds: float
+    selection: tuple[Candidate, ...] = ()  # the sizes compared, if the size was to be found
 
 
 def fit_model(table: Table, fitting: Fitting, watch: Watch) -> tuple[TableModel, FitSummary]:
@@ -52,7 +54,8 @@ def fit_model(table: Table, fitting: Fitting, watch: Watch) -> tuple[TableModel,
         return interrupted
 
     with telling(names, watch), listening(listen):
-        mixture = make_mixture(fitting).fit(matrix)
+        imputer = make_imputer(fitting).fit(matrix)
+    mixture = imputer.mixture_
     model = TableModel().fit(
         mixture,
         names=names,
@@ -68,19 +71,19 @@ def fit_model(table: Table, fitting: Fitting, watch: Watch) -> tuple[TableModel,
         mixture.stop_reason_,
         float(mixture.history_[-1].log_likelihood),
         time.perf_counter() - began,
+        tuple(imputer.selection_),
     )
     return model, summary
 
 
-def make_mixture(fitting: Fitting) -> GaussianMixture:
+def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:
     """Return the estimator that is asked for, not fitted."""
-    return GaussianMixture(
-        n_components=fitting.components or 1,
+    return GaussianMixtureImputer(
+        "auto" if fitting.components is None else fitting.components,
         covariance_type=fitting.covariance_type,
         n_init=fitting.starts,
         max_iter=fitting.max_iter,
         tol=fitting.tol,
-        shrinkage="auto",
         random_state=fitting.seed,
         n_jobs=fitting.threads,
     )
