@@ -118,11 +118,14 @@ def _decode(sample: bytes, encoding: str) -> str:
 def _find_delimiter(text: str, quote: str | None) -> str:
     best, best_share = ",", 0.0
     for delimiter in DELIMITERS:
-        counts = [len(r) for r in _records(text, delimiter, quote) if r]
+        records = [r for r in _records(text, delimiter, quote) if r]
+        counts = [len(r) for r in records]
         if not counts or counts[0] < 2:  # a header of one field is a table of one column
             continue
         modal, n_modal = Counter(counts).most_common(1)[0]
         share = n_modal / len(counts)
+        if quote and any(field.count(quote) % 2 for record in records for field in record):
+            share *= 0.5  # it cuts through quotes
         if modal > 1 and share > best_share:
             best, best_share = delimiter, share
     if best_share == 0.0 and any(DECIMAL_COMMA.fullmatch(line.strip()) for line in text.split()):
