@@ -36,8 +36,9 @@ ORDER = [
     *("estimators.tablemodel", "modelvalues", "mixturerecord", "modelfile"),
     *("tables.dialect", "tables.schema", "tables.textfile", "tables.cells", "tables.source"),
     *("tables.scan", "tables.coding", "tables.frames", "tables.sink", "tables"),
-    "plots",
-    *("jobs.requests", "jobs.models", "jobs.fitting", "jobs.filling", "jobs.looking", "jobs"),
+    *("plots.figures", "plots.patterns", "plots.filled", "plots"),
+    *("jobs.requests", "jobs.models", "jobs.fitting", "jobs.drawing", "jobs.filling"),
+    *("jobs.looking", "jobs.evaluating", "jobs"),
     *("report", "screen", "commands", "cli", "__main__", "__init__"),
 ]
 

@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from cyclopts import App, Group, Parameter
 
-from gapmix.jobs import filling, looking
+from gapmix.jobs import evaluating, filling, looking
+from gapmix.jobs.drawing import check_folder
 from gapmix.jobs.requests import Fitting, Reading, Writing
 from gapmix.screen import Screen
 from gapmix.tables.dialect import Given
 from gapmix.tables.schema import CallError, Roles
 
+HIDDEN = Group("What is hidden", sort_key=0)
 WRITTEN = Group("What is written", sort_key=0)
 TABLE = Group("How the table is read", sort_key=1)
 COLUMNS = Group("Which columns are used", sort_key=2)
@@ -172,7 +174,7 @@ class FitOptions:
     )
     strict: Annotated[bool, _flag("Exit with 3 if the fit did not converge", MODEL)] = False
 
-    def fitting(self) -> Fitting:
+    def fitting(self, plots: Path | None = None) -> Fitting:
         """Return how a mixture is fitted."""
         for name, value in (
             ("--components", 1 if self.components == "auto" else self.components),
@@ -186,6 +188,7 @@ class FitOptions:
             raise CallError(f"--seed must be between 0 and 2^32 - 1, and is {self.seed}.")
         if not self.tol >= 0:
             raise CallError(f"--tol must be at least 0, and is {self.tol:g}.")
+        check_folder(plots)
         return Fitting(
             None if self.components == "auto" else self.components,
             self.covariance,
@@ -195,6 +198,7 @@ class FitOptions:
             self.seed,
             self.threads,
             self.bounds,
+            plots,
         )
 
 
@@ -274,7 +278,7 @@ def impute(
         raise CallError("--save-model belongs to a fit: leave out --model or --save-model.")
     request = _reading(read, columns)
     with Screen(quiet=show.quiet, tol=fit.tol) as screen:
-        done = filling.impute(table, request, fit.fitting(), writing, screen, model)
+        done = filling.impute(table, request, fit.fitting(show.plots), writing, screen, model)
     return Outcome("filled", done, show, _converged(done.fit, fit))
 
 
@@ -295,7 +299,7 @@ def fit(
     filling.check_writing(Writing(model_path=output))
     request = _reading(read, columns)
     with Screen(quiet=show.quiet, tol=fit.tol) as screen:
-        done = filling.fit(table, request, fit.fitting(), output, screen)
+        done = filling.fit(table, request, fit.fitting(show.plots), output, screen)
     return Outcome("fitted", done, show, _converged(done.fit, fit))
 
 
@@ -317,7 +321,7 @@ def score(
         raise CallError("--json and the table would both go to standard output: give --output.")
     request = _reading(read, columns)
     with Screen(quiet=show.quiet, tol=fit.tol) as screen:
-        done = filling.score(table, request, fit.fitting(), output, screen, model)
+        done = filling.score(table, request, fit.fitting(show.plots), output, screen, model)
     return Outcome("scored", done, show, _converged(done.fit, fit))
 
 
@@ -352,10 +356,35 @@ def describe(
     show: Shown = SHOW,
 ) -> Outcome:
     """Show columns, gaps, patterns of gaps and the plan of a fit."""
-    fitting = FitOptions(components=components).fitting()
+    fitting = FitOptions(components=components).fitting(show.plots)
     request = _reading(read, columns)
     with Screen(quiet=show.quiet) as screen:
         return Outcome("described", looking.describe(table, request, fitting, screen), show)
+
+
+@app.command
+def evaluate(
+    table: TablePath,
+    /,
+    *,
+    repeats: Annotated[int, Parameter(help="Times that cells are hidden", group=HIDDEN)] = 3,
+    share: Annotated[float, Parameter(help="Share of the known cells to hide", group=HIDDEN)] = 0.1,
+    read: ReadOptions = READ,
+    columns: ColumnOptions = USE,
+    fit: FitOptions = FIT,
+    show: Shown = SHOW,
+) -> Outcome:
+    """Hide known cells and compare ways to fill them: mean, k-NN, iterative, mixture."""
+    if repeats < 1:
+        raise CallError(f"--repeats must be at least 1, and is {repeats}.")
+    if not 0 < share < 1:
+        raise CallError(f"--share must lie between 0 and 1, and is {share:g}.")
+    request = _reading(read, columns)
+    with Screen(quiet=show.quiet, tol=fit.tol) as screen:
+        done = evaluating.evaluate(
+            table, request, fit.fitting(show.plots), screen, repeats=repeats, share=share
+        )
+    return Outcome("evaluated", done, show)
 
 
 @app.command

@@ -23,7 +23,6 @@ from rich.text import Text
 from gapmix.estimators.progress import Event
 from gapmix.tables.schema import CONTROL, Note
 
-WIDE = 120  # columns from which everything fits on one line
 LINE_EVERY = 10.0  # seconds between lines where there is no terminal
 STOPPING = "Ending the fit after this iteration; Ctrl-C again gives up."
 
@@ -38,7 +37,8 @@ class Screen:
         self.quiet = quiet
         self._tol = max(tol, 1e-300)
         self._live: Live | None = None
-        self._text = self._status = ""
+        self._text = self._status = self._left = ""
+        self._unit = "rows"
         self._total: int | None = None
         self._began = self._said = time.monotonic()
         self._fitting = self._stop = False
@@ -63,15 +63,17 @@ class Screen:
         """Show a note; warnings are shown even when quiet."""
         if self.quiet and not note.warning:
             return
-        label = Text("Warning: ", "bold yellow") if note.warning else Text("Note: ", "bold cyan")
-        self.console.print(label + Text(clean(note.text)), soft_wrap=not self.console.is_terminal)
+        label = ("Warning: ", "bold yellow") if note.warning else ("Note: ", "bold cyan")
+        text = Text.assemble(label, clean(note.text))
+        self.console.print(text, soft_wrap=not self.console.is_terminal)
 
-    def stage(self, text: str, total: int | None = None) -> None:
+    def stage(self, text: str, total: int | None = None, unit: str = "rows") -> None:
         """Begin a new bar."""
         self._end_stage()
+        self._unit = unit
         self._text, self._total = clean(text), total
         self._began = self._said = time.monotonic()
-        self._status, self._share = "", None
+        self._status, self._left, self._share = "", "", None
         self._fitting = text.startswith("Fitting")
         self._gains, self._last = [], None
         if not self.quiet and self.console.is_terminal:
@@ -85,7 +87,7 @@ class Screen:
 
     def step(self, done: int) -> None:
         """Move the bar."""
-        self._status = f"{done:,} rows"
+        self._status = f"{done:,} {self._unit}"
         self._share = done / self._total if self._total else None
 
     def iteration(self, event: Event) -> bool:
@@ -98,12 +100,11 @@ class Screen:
         self._status = (
             f"iteration {event.iteration}, log-likelihood {event.record.log_likelihood:.4f}"
         )
-        if left is not None:
-            self._status += f", about {duration(left)} left"
+        self._left = "" if left is None else f", about {duration(left)} left"
         now = time.monotonic()
         if self._live is None and not self.quiet and now - self._said > LINE_EVERY:
             self._said = now
-            self.console.print(Text(f"{self._text}: {self._status}"), soft_wrap=True)
+            self.console.print(Text(f"{self._text}: {self._status}{self._left}"), soft_wrap=True)
         return self._stop
 
     def _estimate(self, event: Event) -> tuple[float, float | None]:
@@ -123,6 +124,7 @@ class Screen:
         n_left = float(limit)
         if ratio < 0.999 and self._gains[-1] > self._tol:
             n_left = min(limit, math.log(self._tol / self._gains[-1]) / math.log(ratio))
+            n_left = max(n_left, 0.0)
         elif self._gains[-1] <= self._tol:
             n_left = 0.0
         seconds = event.record.seconds * n_left
@@ -141,17 +143,19 @@ class Screen:
             total=1.0, completed=share or 0.0, width=20, pulse=share is None, style="bar.back"
         )
         elapsed = duration(time.monotonic() - self._began)
-        if self.console.width >= WIDE:
-            grid.add_row(Text(self._text), bar, Text(f"{elapsed}  {self._status}"))
+        status = self._status + self._left
+        if len(self._text) + len(elapsed) + len(status) + 26 <= self.console.width:
+            grid.add_row(Text(self._text), bar, Text(f"{elapsed}  {status}"))
             return grid
         grid.add_row(Text(self._text), bar, Text(elapsed))
-        return Group(grid, Text(f"  {self._status}", no_wrap=True, overflow="ellipsis"))
+        return Group(grid, Text(f"  {status}", no_wrap=True, overflow="ellipsis"))
 
     def _end_stage(self) -> None:
         self._fitting = False
         if self._live is not None:
             if self._share is not None or self._status:
                 self._share = 1.0
+            self._left = ""
             self._live.stop()
             self._live = None
 
@@ -165,8 +169,8 @@ class Screen:
 def show_error(text: str) -> None:
     """Show an error on stderr."""
     console = Console(stderr=True, highlight=False)
-    label = Text("Error: ", "bold red")
-    console.print(label + Text(clean(text)), soft_wrap=not console.is_terminal)
+    shown = Text.assemble(("Error: ", "bold red"), clean(text))
+    console.print(shown, soft_wrap=not console.is_terminal)
 
 
 def clean(text: str) -> str:
@@ -303,7 +307,7 @@ def _described(result: Any) -> Any:
             ("Patterns", f"{result.n_patterns:,} distinct"),
         ]
     )
-    columns = Table(title="Columns", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    columns = _plain_table("Columns")
     for name in ("column", "kind"):
         columns.add_column(name, no_wrap=True, overflow="ellipsis")
     for name in ("missing", "%", "lowest", "mean", "highest"):
@@ -318,9 +322,7 @@ def _described(result: Any) -> Any:
             *(missing if fact.kind not in ("text", "unused") else ["", ""]),
             *numbers,
         )
-    patterns = Table(
-        title="Most frequent patterns", title_justify="left", box=None, padding=(0, 2, 0, 0)
-    )
+    patterns = _plain_table("Most frequent patterns")
     patterns.add_column("rows", justify="right", no_wrap=True)
     patterns.add_column("missing together", overflow="fold")
     for pattern in result.patterns:
@@ -329,6 +331,47 @@ def _described(result: Any) -> Any:
         patterns.add_row(f"{pattern.n_rows:,}", Text(clean(listed + more) or "nothing"))
     plan = Text("\n".join(clean(line) for line in result.plan.splitlines()))
     return Group(head, "", columns, "", patterns, "", Text("Plan of a fit", "italic"), plan)
+
+
+def _evaluated(result: Any) -> Any:
+    plural = "s" if result.repeats > 1 else ""
+    cells = f"{result.n_hidden:,} cells in {result.repeats} repeat{plural}"
+    head = _summary(
+        [
+            ("Table", f"{result.n_rows:,} rows, {len(result.columns):,} columns that vary"),
+            ("Hidden", f"{cells}, {100 * result.share:g} % of the known ones each time"),
+        ]
+    )
+    methods = _plain_table("Ways to fill (errors in standard deviations of the column)")
+    methods.add_column("method", no_wrap=True)
+    for name in ("error", *(f"{100 * c:g} % interval holds" for c in result.coverages), "time"):
+        methods.add_column(name, justify="right")
+    best = min(score.error for score in result.scores)
+    for score in result.scores:
+        held = [f"{100 * share:.1f} %" for share in score.coverage] or ["-"] * len(result.coverages)
+        style = "bold" if score.error == best else ""
+        methods.add_row(
+            score.method, f"{score.error:.4f}", *held, duration(score.seconds), style=style
+        )
+    columns = _plain_table("Error by column")
+    columns.add_column("column", no_wrap=True, overflow="ellipsis")
+    for score in result.scores:
+        columns.add_column(score.method, justify="right", no_wrap=True)
+    for j, name in enumerate(result.columns):
+        errors = [score.by_column[j] for score in result.scores]
+        lowest = np.nanmin(errors) if np.isfinite(errors).any() else np.nan
+        columns.add_row(
+            Text(clean(name)),
+            *(
+                Text("-" if math.isnan(e) else f"{e:.3f}", "bold" if e == lowest else "")
+                for e in errors
+            ),
+        )
+    return Group(head, "", methods, "", columns)
+
+
+def _plain_table(title: str) -> Table:
+    return Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
 
 
 def _informed(result: Any) -> Any:
@@ -343,9 +386,7 @@ def _informed(result: Any) -> Any:
             ("Stopped because", result.stop_reason),
         ]
     )
-    table = Table(
-        title="Means of the components", title_justify="left", box=None, padding=(0, 2, 0, 0)
-    )
+    table = _plain_table("Means of the components")
     table.add_column("column", no_wrap=True, overflow="ellipsis")
     shown = min(len(result.weights), 8)
     for k in range(shown):
@@ -366,5 +407,6 @@ RENDERERS = {
     "scored": _scored,
     "sampled": _sampled,
     "described": _described,
+    "evaluated": _evaluated,
     "informed": _informed,
 }

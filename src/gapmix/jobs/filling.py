@@ -12,6 +12,7 @@ import narwhals as nw
 import numpy as np
 
 from gapmix.estimators.tablemodel import TableModel
+from gapmix.jobs.drawing import draw_all
 from gapmix.jobs.fitting import FitSummary, fit_model, telling
 from gapmix.jobs.models import columns_from_plain, load_model, save_model
 from gapmix.jobs.requests import Fitting, Reading, Table, Watch, Writing, read_table
@@ -175,6 +176,7 @@ def fit(path: str | Path, reading: Reading, fitting: Fitting, output: Path, watc
     """Fit a model to a table and save it."""
     table = read_table(path, reading, watch)
     model, summary = fit_model(table, fitting, watch)
+    draw_all(table, model, fitting.plots, watch)
     save_model(model, output)
     return Fitted(table.scan.schema.n_rows, model.n_features_in_, (str(output),), summary)
 
@@ -230,6 +232,7 @@ def prepare(
         return _match(path, reading, model, watch)
     table = read_table(path, reading, watch)
     model, summary = fit_model(table, fitting, watch)
+    draw_all(table, model, fitting.plots, watch)
     n_features = table.scan.matrix.shape[1]
     slim = table._replace(scan=table.scan._replace(matrix=np.empty((0, n_features))))
     return Prepared(slim, model, summary, np.arange(n_features))

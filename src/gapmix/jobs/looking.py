@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix.calibrate import costs_for
+from gapmix.jobs.drawing import draw_gaps
 from gapmix.jobs.models import load_model
 from gapmix.jobs.requests import Fitting, Reading, Watch, read_table
 from gapmix.patterns import count_rows, find_patterns
@@ -58,6 +59,8 @@ def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch)
     """Return rows, columns, gaps, patterns, and how a fit would go about it."""
     table = read_table(path, reading, watch)
     schema, matrix = table.scan.schema, table.scan.matrix
+    if fitting.plots is not None and matrix.shape[1]:
+        draw_gaps(table, fitting.plots, watch)
     layout, names = features(schema), feature_names(schema)
     labels = unique_names([column.name for column in schema.columns])
     place = {feature.column: f for f, feature in enumerate(layout)}

@@ -44,6 +44,7 @@ class Fitting(NamedTuple):
     seed: int = 0
     threads: int | None = None
     bounds: tuple[str, ...] = ()  # "column=low:high"
+    plots: Path | None = None  # folder for pictures
 
 
 class Writing(NamedTuple):
@@ -64,7 +65,7 @@ class Watch(Protocol):
     def note(self, note: Note) -> None:
         """Hear something the user should know."""
 
-    def stage(self, text: str, total: int | None = None) -> None:
+    def stage(self, text: str, total: int | None = None, unit: str = "rows") -> None:
         """Hear that a new part of the work begins, with so many steps."""
 
     def step(self, done: int) -> None:
@@ -80,7 +81,7 @@ class Silent:
     def note(self, note: Note) -> None:
         """Do nothing."""
 
-    def stage(self, text: str, total: int | None = None) -> None:
+    def stage(self, text: str, total: int | None = None, unit: str = "rows") -> None:
         """Do nothing."""
 
     def step(self, done: int) -> None:

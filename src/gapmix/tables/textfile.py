@@ -207,6 +207,8 @@ def _parse(
     body: bytes, dialect: Dialect, n_columns: int, n_records: int, lines: tuple[int, int]
 ) -> Any:
     schema = {str(j): pl.String for j in range(n_columns)}
+    if body.startswith(codecs.BOM_UTF8):  # here it is text; polars would take one away
+        body = codecs.BOM_UTF8 + body
     where = f"Between lines {lines[0]:,} and {lines[1]:,}"
     try:
         frame = pl.read_csv(

@@ -1,12 +1,9 @@
-"""Pictures of gaps and of plans. Needs matplotlib: `pip install "gapmix[plot]"`.
-
-Figures are made without pyplot, so that none stays open and none is shown; the Axes returned knows
-its figure (`ax.figure.savefig(...)`). Everything can be told apart in grey.
-"""
+"""Pictures of patterns of gaps and of plans."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,17 +13,14 @@ import numpy as np
 from gapmix.estimators.validation import to_matrix
 from gapmix.patterns import Patterns, count_rows, find_patterns
 from gapmix.plan import Plan, Route, on_missing_side
+from gapmix.plots.figures import GAP, SHOWN, new_figure, require_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-figure: Any
-try:
-    from matplotlib import collections, colormaps, colors, figure, lines, patches, ticker
-except ImportError:
-    figure = None
+with suppress(ImportError):
+    from matplotlib import collections, colormaps, colors, lines, patches, ticker
 
-SHOWN, GAP = "#e3e6ea", "#2b3a55"  # light and dark: also apart in grey
 SIDES = {  # name, fill, hatch, marker, by missing_side
     True: ("missing variables", "#2b5c9e", "", "o"),
     False: ("observed variables", "#f2b45c", "///", "s"),
@@ -85,7 +79,7 @@ def plot_patterns(
     2 patterns in 3 rows, 2 columns
     """
     patterns = X_or_patterns if isinstance(X_or_patterns, Patterns) else _read(X_or_patterns)
-    names = _names(X_or_patterns, patterns.observed.shape[1], feature_names)
+    names = column_labels(X_or_patterns, patterns.observed.shape[1], feature_names)
     rows = count_rows(patterns)
     chosen = np.argsort(-rows, kind="stable")[: max(1, max_patterns)]
     n, d = int(rows.sum()), patterns.observed.shape[1]
@@ -95,7 +89,7 @@ def plot_patterns(
     width = np.diff(np.append(first, d))  # columns drawn together
     gaps = np.add.reduceat(~patterns.observed[chosen], first, axis=1, dtype=float) / width
     if ax is None:
-        ax = _new_figure(
+        ax = new_figure(
             4.5 + 0.16 * max(20, first.size), 2.6 + 0.18 * max(8, chosen.size)
         ).add_subplot()
     ax.set_axis_off()
@@ -155,13 +149,13 @@ def plot_plan(plan: Plan, *, ax: Axes | None = None) -> Axes:
     Solver: paper, because it was asked for.
     3 nodes: 1 from scratch, 2 moved with 2 changes; numbers: variables in its set
     """
-    _require_matplotlib()
+    require_matplotlib()
     if plan.text:
         raise ValueError(
             "This plan was read from a model file, which keeps its words and not its patterns: "
             "print plan.explain(), or draw the table with plot_patterns."
         )
-    ax = _new_figure(10.0, 6.0).add_subplot() if ax is None else ax
+    ax = new_figure(10.0, 6.0).add_subplot() if ax is None else ax
     ax.set_axis_off()
     inches = ax.get_window_extent().width / ax.figure.dpi
     title = fill(f"Solver: {plan.solver}, {plan.reason}", max(30, int(12 * inches)))
@@ -181,16 +175,6 @@ def plot_plan(plan: Plan, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _require_matplotlib() -> None:
-    if figure is None:
-        raise ImportError('Plots need matplotlib: pip install "gapmix[plot]"')
-
-
-def _new_figure(width: float, height: float) -> Any:
-    _require_matplotlib()
-    return figure.Figure(figsize=(width, height), layout="constrained")
-
-
 def _read(X: Any) -> Patterns:
     table = to_matrix(X)
     if table.ndim != 2:
@@ -198,7 +182,7 @@ def _read(X: Any) -> Patterns:
     return find_patterns(~np.isnan(table))
 
 
-def _names(source: Any, d: int, given: Sequence[str] | None) -> list[str]:
+def column_labels(source: Any, d: int, given: Sequence[str] | None) -> list[str]:
     """Return the names of the columns: those given, those of the frame, or numbers."""
     if given is not None:
         if len(given) != d:
