@@ -87,7 +87,7 @@ def set_up(mixture: GaussianMixture, x: np.ndarray) -> Work:
     weight = np.ones(len(x))
     units = scaling.measure(x, weight)
     plan, rows = mixture._plan_rows(x, weight, units, mixture.solver)
-    settings = options.settings(mixture, units, float(rows.weight.sum()), continues=False)
+    settings = options.settings(mixture, units, float(rows.weight.sum()))
     start = mixture._start(rows, units, np.random.default_rng(0))
     return Work(SOLVERS[plan.solver], rows, settings, start, units, plan)
 

@@ -31,7 +31,7 @@ ORDER = [
     *("covariance", "initialize", "repair", "em", "conditional", "selection", "calibrate"),
     *("engines.threads", "engines.dask", "engines", "density"),
     *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
-    *("estimators.bounds", "estimators.automatic", "estimators.imputer"),
+    *("estimators.labels", "estimators.bounds", "estimators.automatic", "estimators.imputer"),
     *("estimators.regressor", "estimators.classifier", "estimators"),
     *("estimators.tablemodel", "modelvalues", "mixturerecord", "modelfile"),
     *("tables.dialect", "tables.schema", "tables.textfile", "tables.cells", "tables.source"),

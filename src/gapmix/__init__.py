@@ -7,17 +7,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gapmix.estimators.classifier import GaussianMixtureClassifier
     from gapmix.estimators.imputer import GaussianMixtureImputer
     from gapmix.estimators.mixture import GaussianMixture
+    from gapmix.estimators.regressor import GaussianMixtureRegressor
     from gapmix.modelfile import load, save
 
 __version__ = "0.1.0"
-__all__ = ["GaussianMixture", "GaussianMixtureImputer", "load", "save"]
+__all__ = [
+    "GaussianMixture",
+    "GaussianMixtureClassifier",
+    "GaussianMixtureImputer",
+    "GaussianMixtureRegressor",
+    "load",
+    "save",
+]
 
 # Names are looked up when first asked for: scikit-learn alone takes longer to import than this
 # package should.
 _HOMES = {
     "GaussianMixture": "gapmix.estimators.mixture",
+    "GaussianMixtureClassifier": "gapmix.estimators.classifier",
+    "GaussianMixtureRegressor": "gapmix.estimators.regressor",
     "GaussianMixtureImputer": "gapmix.estimators.imputer",
     "load": "gapmix.modelfile",
     "save": "gapmix.modelfile",

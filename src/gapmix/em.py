@@ -281,11 +281,10 @@ def _with_target(
     """
     regularizer = settings.regularizer
     n_components = len(start.weights)
-    shrinks = regularizer.shrinkage > 0 and settings.covariance_type != "tied"
-    pulls = regularizer.mean_shrinkage > 0
-    if n_components == 1 or not (shrinks or pulls):
-        return settings, start, ()
-    if regularizer.target is not None or regularizer.center is not None:
+    is_tied = settings.covariance_type == "tied"
+    needs_target = regularizer.shrinkage > 0 and regularizer.target is None and not is_tied
+    needs_center = regularizer.mean_shrinkage > 0 and regularizer.center is None
+    if n_components == 1 or not (needs_target or needs_center):
         return settings, start, ()
     plain = settings._replace(regularizer=Regularizer(regularizer.ridge))
 
@@ -293,19 +292,19 @@ def _with_target(
         pooled = np.tensordot(resp / resp.sum(), parameters.covariances, axes=1)
         return parameters._replace(covariances=np.repeat(pooled[None], n_components, axis=0))
 
-    parameters = start if settings.covariance_type == "tied" else share(start, start.weights)
+    parameters = start if is_tied else share(start, start.weights)
     for _ in range(WARM_UP):
         prepared = _prepare(solver, parameters)
         moments = solver.moments(
             prepared, e_step(solver, prepared, parameters.weights, rows, engine)
         )
         parameters = m_step(moments, parameters, plain)
-        if settings.covariance_type != "tied":
+        if not is_tied:
             parameters = share(parameters, moments.resp)
-    regularizer = regularizer._replace(
-        target=parameters.covariances[0] if shrinks else None,
-        center=parameters.weights @ parameters.means if pulls else None,
-    )
+    if needs_target:
+        regularizer = regularizer._replace(target=parameters.covariances[0])
+    if needs_center:
+        regularizer = regularizer._replace(center=parameters.weights @ parameters.means)
     event = f"shrinkage: pooled covariance from {WARM_UP} iterations with a shared one"
     settings = settings._replace(regularizer=regularizer)
     return settings, start if keep_start else parameters, (event,)

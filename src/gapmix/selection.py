@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 SIZES = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
-ROWS_PER_COMPONENT = 5  # sizes with fewer rows for a component are not tried
+ROWS_PER_COMPONENT = 10  # sizes with fewer rows for a component are not tried
 HIDDEN_SHARE = 0.2  # of the known cells
 PATIENCE = 2  # sizes in a row that may be worse than the best one so far
 N_UNITED = 3  # sizes united

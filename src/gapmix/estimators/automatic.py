@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 import warnings
@@ -13,6 +14,7 @@ from gapmix import density, em, selection
 from gapmix.estimators import options
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.parameters import parameters_to_internal, unite
+from gapmix.scaling import Scaling
 from gapmix.selection import Candidate
 
 logger = logging.getLogger("gapmix")
@@ -31,6 +33,7 @@ HANDED_ON = (
     "n_jobs",
 )
 MAX_ROWS = 20_000  # sizes are compared on at most so many rows, drawn at random
+ROWS_TO_HOLD_OUT = 10  # rows a component needs for some to be held out
 MAX_COMPONENTS = 55  # unless max_components says otherwise
 
 
@@ -42,14 +45,24 @@ class Task(NamedTuple):
     names: list[str]  # of the columns, for messages
     target_columns: np.ndarray | None = None  # hide these only; None hides any
     whole_rows: bool = False  # hide rows instead of cells, and judge by their density
+    units: Scaling | None = None  # of a larger table, if this is part of one
+    pooled: np.ndarray | None = None  # (d, d) covariance to shrink to, if it is known
+
+    def fit(self, mixture: GaussianMixture) -> GaussianMixture:
+        """Fit a mixture to the task's rows."""
+        mixture._fit_matrix(
+            self.x, self.weight, None, self.names, units=self.units, target=self.pooled
+        )
+        return mixture
 
 
 class Chosen(NamedTuple):
-    """A fitted mixture, the sizes it was chosen from, and what was hidden to judge them."""
+    """A fitted mixture, the sizes it was chosen from, and a fit that has not seen some rows."""
 
     mixture: GaussianMixture
     candidates: tuple[Candidate, ...]  # empty if the size was given
-    hidden: np.ndarray | None  # (n, d) bool
+    blind: GaussianMixture | None = None  # the best size, fitted without what was hidden
+    held: np.ndarray | None = None  # (m, d) rows of which something was hidden
 
 
 def check(estimator: Any) -> None:
@@ -68,7 +81,7 @@ def check(estimator: Any) -> None:
         raise ValueError(
             f"Invalid value for 'average': {estimator.average!r}. It must be True or False."
         )
-    options.check(_make(estimator, 1, 0).set_params(verbose=estimator.verbose))
+    options.check(make(estimator, 1, 0).set_params(verbose=estimator.verbose))
 
 
 def fit(estimator: Any, task: Task, seed: int) -> Chosen:
@@ -77,17 +90,23 @@ def fit(estimator: Any, task: Task, seed: int) -> Chosen:
     With "auto", sizes are compared on cells hidden from them, and the best three are fitted again
     to everything, from where they were, and united.
     """
+    n_rows = _count_rows(task)
     if estimator.n_components == "auto":
-        chosen = _choose(estimator, task, seed)
+        most = MAX_COMPONENTS if estimator.max_components is None else estimator.max_components
+        sizes = selection.list_sizes(n_rows, most)
     else:
-        mixture = _make(estimator, estimator.n_components, seed)
-        mixture._fit_matrix(task.x, task.weight, None, task.names)
-        chosen = Chosen(mixture, (), None)
+        sizes = [int(estimator.n_components)]
+    # A class holds rows out to calibrate by, even if there is nothing to choose.
+    holds_out = task.whole_rows and n_rows >= ROWS_TO_HOLD_OUT * sizes[0]
+    if len(sizes) > 1 or holds_out:
+        chosen = _choose(estimator, task, seed, sizes)
+    else:
+        chosen = Chosen(task.fit(make(estimator, sizes[0], seed)), ())
     chosen.mixture.n_features_in_ = task.x.shape[1]
     return chosen
 
 
-def _choose(estimator: Any, task: Task, seed: int) -> Chosen:
+def _choose(estimator: Any, task: Task, seed: int, sizes: list[int]) -> Chosen:
     rng = np.random.default_rng([seed, 1])
     sample = _sample_rows(task, rng)
     observed = ~np.isnan(sample.x)
@@ -96,16 +115,15 @@ def _choose(estimator: Any, task: Task, seed: int) -> Chosen:
     else:
         hidden = selection.hide_cells(observed, rng, task.target_columns)
     shown = np.where(hidden, np.nan, sample.x)
-    useful = int((~np.isnan(shown).all(axis=1) & (sample.weight > 0)).sum())
-    most = MAX_COMPONENTS if estimator.max_components is None else estimator.max_components
+    part = sample._replace(x=shown)
     fitted: dict[int, GaussianMixture] = {}
 
     def judge(n_components: int) -> Candidate:
         began = time.perf_counter()
-        mixture = _make(estimator, n_components, seed)
+        mixture = make(estimator, n_components, seed)
         with warnings.catch_warnings():  # said of the fits that are kept
             warnings.simplefilter("ignore")
-            mixture._fit_matrix(shown, sample.weight, None, sample.names)
+            part.fit(mixture)
         fitted[n_components] = mixture
         candidate = _judge(mixture, sample.x, shown, hidden, time.perf_counter() - began)
         if estimator.verbose:
@@ -119,19 +137,36 @@ def _choose(estimator: Any, task: Task, seed: int) -> Chosen:
     def loss(candidate: Candidate) -> float:
         return -candidate.log_score if task.whole_rows else candidate.error
 
-    tried = selection.grow(selection.list_sizes(useful, most), judge, loss)
+    tried = selection.grow(sizes, judge, loss)
     share = selection.share_by_log_score if task.whole_rows else selection.share_by_error
     candidates = share(tried, average=estimator.average)
+    best = min(tried, key=loss).n_components
+    blind = copy.copy(fitted[best])
     kept = [_refit(fitted[each.n_components], task) for each in candidates if each.share > 0]
     shares = np.array([each.share for each in candidates if each.share > 0])
-    return Chosen(_unite(kept, shares, task), candidates, hidden)
+    held = sample.x[hidden.any(axis=1)]
+    return Chosen(_unite(kept, shares, task), candidates, blind, held)
 
 
-def _make(estimator: Any, n_components: int, seed: int) -> GaussianMixture:
+def make(estimator: Any, n_components: int, seed: int) -> GaussianMixture:
+    """Return a mixture of this size with the parameters an estimator hands on."""
     handed_on = {name: getattr(estimator, name) for name in HANDED_ON}
     # At 1, sizes are shown; at 2, also the starts of every fit.
     verbose = 1 if estimator.verbose in (2, 3) else 0
     return GaussianMixture(n_components, random_state=seed, verbose=verbose, **handed_on)
+
+
+def _count_rows(task: Task) -> int:
+    """Return the number of rows that say something, each counted once however often it is there.
+
+    So a weight of 2 leads to the same sizes as the row given twice. In a long table it does not
+    matter: enough rows for every size are left.
+    """
+    useful = task.x[(task.weight > 0) & ~np.isnan(task.x).all(axis=1)]
+    if len(useful) > MAX_ROWS:
+        return len(useful)
+    rows = np.ascontiguousarray(useful).view(f"V{useful.itemsize * useful.shape[1]}")
+    return len(np.unique(rows))
 
 
 def _sample_rows(task: Task, rng: np.random.Generator) -> Task:
@@ -174,9 +209,7 @@ def _fill_rows(
 
 def _refit(mixture: GaussianMixture, task: Task) -> GaussianMixture:
     """Fit a mixture to the whole table, from where it stands and with the priors it has."""
-    mixture.set_params(warm_start=True)
-    mixture._fit_matrix(task.x, task.weight, None, task.names)
-    return mixture.set_params(warm_start=False)
+    return task.fit(mixture.set_params(warm_start=True)).set_params(warm_start=False)
 
 
 def _unite(mixtures: list[GaussianMixture], shares: np.ndarray, task: Task) -> GaussianMixture:

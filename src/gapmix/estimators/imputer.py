@@ -186,7 +186,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         read_bounds(self.bounds, names, getattr(self, "feature_names_in_", None))
         weight = read_weights(sample_weight, len(x))
         warn_codes(x, names)
-        targets = read_targets(y, len(x)) if self.use_target else None
+        targets = read_targets(self, y, len(x)) if self.use_target else None
         joint, all_names = x, names
         if targets is not None:
             joint = np.column_stack([x, targets])

@@ -251,9 +251,20 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         return self._fit_matrix(x, weight, x_val, names)
 
     def _fit_matrix(
-        self, x: np.ndarray, weight: np.ndarray, x_val: np.ndarray | None, names: list[str]
+        self,
+        x: np.ndarray,
+        weight: np.ndarray,
+        x_val: np.ndarray | None,
+        names: list[str],
+        *,
+        units: scaling.Scaling | None = None,
+        target: np.ndarray | None = None,
     ) -> Any:
-        """Fit to rows and parameters that were checked; `names` are for messages."""
+        """Fit to rows and parameters that were checked; `names` are for messages.
+
+        `units` replace those measured on the rows, and `target` (d, d), in the user's units, the
+        covariance that `shrinkage` would find by itself.
+        """
         continues = self.warm_start and hasattr(self, "means_")
         random = check_random_state(self.random_state)
         seeds = np.random.SeedSequence(random.randint(0, 2**31, size=4).tolist())
@@ -263,7 +274,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         if not useful.all():
             x, weight = x[useful], weight[useful]
         spherical = self.covariance_type == "spherical"
-        units = scaling.measure(x, weight, common=spherical)
+        if units is None:
+            units = scaling.measure(x, weight, common=spherical)
         options.check_magnitudes(units, names)
         options.warn_unknown(units, names)
         split_seed, *start_seeds = seeds.spawn(2 if continues else 1 + self.n_init)
@@ -274,7 +286,10 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             options.check_reach(held.x, units, names)
             same = self.solver if isinstance(self.solver, plan.TreeOptions) else chosen.solver
             validation_rows = self._plan_rows(held.x, held.weight, units, same)[1]
-        settings = options.settings(self, units, float(rows.weight.sum()), continues=continues)
+        if target is None and continues:
+            target = self._target
+        center = self._center if continues else None
+        settings = options.settings(self, units, float(rows.weight.sum()), target, center)
         with (
             open_engine(self.n_jobs) as engine,
             reporting(

@@ -223,17 +223,22 @@ def advise(fit: em.Fit, tol: float) -> str:
 
 
 def settings(
-    estimator: Any, units: Scaling, total_weight: float, *, continues: bool
+    estimator: Any,
+    units: Scaling,
+    total_weight: float,
+    target: np.ndarray | None = None,
+    center: np.ndarray | None = None,
 ) -> em.Settings:
     """Return what a fit is asked to do, in internal units.
 
-    One that `continues` shrinks to the covariance and the mean the last fit shrank to.
+    `target` and `center`, in the user's units, are the covariance and the mean to shrink to, if
+    they are known already.
     """
     d = len(units.scale)
     shrinkage = 2.0 * (d + 1) if estimator.shrinkage == "auto" else float(estimator.shrinkage)
     pull = MEAN_ROWS if estimator.mean_shrinkage == "auto" else float(estimator.mean_shrinkage)
-    target = estimator._target if continues and shrinkage > 0 else None
-    center = estimator._center if continues and pull > 0 else None
+    if target is not None and estimator.covariance_type in ("diag", "spherical"):
+        target = np.diag(target) if target.ndim == 2 else target
     share = estimator.reg_covar * total_weight / estimator.n_components
     loading = None
     if estimator.diagonal_loading > 0:
@@ -241,9 +246,9 @@ def settings(
     regularizer = Regularizer(
         ridge=np.where(units.known, share * units.variance, 0.0),
         shrinkage=shrinkage,
-        target=None if target is None else rescale(target[None], 1.0 / units.scale)[0],
+        target=_rescale_target(target, units) if shrinkage > 0 else None,
         mean_shrinkage=pull,
-        center=None if center is None else to_internal(center, units),
+        center=None if center is None or pull == 0 else to_internal(center, units),
         loading=loading,
         n_kept=count_kept(estimator.keep_components, d),
         fill=estimator.fill,
@@ -257,6 +262,10 @@ def settings(
         max_iter=int(estimator.max_iter),
         patience=int(estimator.patience),
     )
+
+
+def _rescale_target(target: np.ndarray | None, units: Scaling) -> np.ndarray | None:
+    return None if target is None else rescale(target[None], 1.0 / units.scale)[0]
 
 
 def count_kept(keep_components: float | int | None, d: int) -> int | None:

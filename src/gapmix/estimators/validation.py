@@ -154,10 +154,12 @@ def read_weights(sample_weight: Any, n: int) -> np.ndarray:
     return weight
 
 
-def read_targets(y: Any, n: int) -> np.ndarray:
+def read_targets(estimator: Any, y: Any, n: int) -> np.ndarray:
     """Return targets (n, t), NaN where missing."""
     if y is None:
-        raise ValueError("y is None: targets are needed. Pass y, or set use_target=False.")
+        raise ValueError(
+            f"This {type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
     if nw.dependencies.is_into_series(y):
         y = nw.from_native(y, series_only=True).to_frame().to_native()
     targets = y if _is_frame(y) else _to_columns(y)

@@ -1,0 +1,201 @@
+"""GaussianMixtureRegressor: predict targets from rows with gaps, by their joint density."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gapmix import density
+from gapmix.estimators import automatic, options
+from gapmix.estimators.validation import (
+    column_names,
+    read_table,
+    read_targets,
+    read_weights,
+    warn_codes,
+)
+
+
+class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
+    """Regression by the joint density of inputs and targets, with gaps anywhere.
+
+    A Gaussian mixture of (x, y) is fitted by exact EM; the prediction is E[y | x_o], whatever part
+    x_o of the inputs a row shows. Rows with gaps in x or in y are used for what they show.
+
+    Parameters
+    ----------
+    n_components : int or 'auto', default='auto'
+        Number of components. 'auto' compares a growing range of sizes on hidden targets.
+    average : bool, default=True
+        With 'auto', unite the best three sizes into one mixture; False keeps the best alone.
+    max_components : int or None, default=None
+        With 'auto', the largest size to try; None tries up to 55 while it pays.
+    covariance_type, tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
+        As in :class:`gapmix.GaussianMixture`.
+    shrinkage, mean_shrinkage : float or 'auto', default='auto'
+        Prior weights, in rows, of the pooled covariance and of the overall mean.
+    random_state : int, RandomState instance or None, default=None
+        Seed of hidden targets, starts and draws.
+    verbose : int, default=0
+        1 logs each size tried, 2 also each start.
+
+    Attributes
+    ----------
+    mixture_ : GaussianMixture
+        The joint density: the columns of X, then those of y.
+    selection_ : tuple of Candidate
+        The sizes tried; empty if the size was given.
+    n_components_ : int
+        Number of components of the mixture.
+    n_targets_ : int
+        Number of targets.
+    n_iter_ : int
+        Iterations of the fit, of the slowest one if several were united.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names, if the table had them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gapmix import GaussianMixtureRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = X @ [2.0, -1.0] + 0.1 * rng.normal(size=200)
+    >>> X[::3, 1] = np.nan
+    >>> model = GaussianMixtureRegressor(1).fit(X, y)
+    >>> mean, std = model.predict([[1.0, 1.0], [1.0, np.nan]], return_std=True)
+    >>> mean.round(1), std.round(1)
+    (array([1., 2.]), array([0.1, 1. ]))
+    """
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        average: bool = True,
+        max_components: int | None = None,
+        covariance_type: str = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        shrinkage: float | str = "auto",
+        mean_shrinkage: float | str = "auto",
+        solver: Any = "auto",
+        accelerate: str | None = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.average = average
+        self.max_components = max_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.shrinkage = shrinkage
+        self.mean_shrinkage = mean_shrinkage
+        self.solver = solver
+        self.accelerate = accelerate
+        self.random_state = random_state
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the joint density of X and y.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            The inputs, with gaps.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            The targets, with gaps.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Row weights.
+
+        Returns
+        -------
+        self
+        """
+        automatic.check(self)
+        x = read_table(self, X, reset=True, min_rows=2)
+        targets = read_targets(self, y, len(x))
+        if np.isnan(targets).all():
+            raise ValueError(f"y has no observed value in {len(x)} rows: nothing can be learned.")
+        weight = read_weights(sample_weight, len(x))
+        names = column_names(self)
+        warn_codes(x, names)
+        n_targets = targets.shape[1]
+        task = automatic.Task(
+            np.column_stack([x, targets]),
+            weight,
+            names + [f"target {j}" for j in range(n_targets)],
+            target_columns=np.arange(x.shape[1], x.shape[1] + n_targets),
+        )
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        chosen = automatic.fit(self, task, seed)
+        self.mixture_ = chosen.mixture
+        self.selection_ = chosen.candidates
+        self.n_components_ = len(chosen.mixture.weights_)
+        self.n_iter_ = chosen.mixture.n_iter_
+        self.n_targets_ = n_targets
+        self._flat = np.asarray(y).ndim == 1
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return E[y | x_o] of each row, and with `return_std` the standard deviation of y."""
+        joint = self._joint(X)
+        filled = density.fill(self._density(), joint)
+        mean = self._targets(filled.mean)
+        return (mean, self._targets(filled.std)) if return_std else mean
+
+    def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
+        """Return quantiles of y given x_o, (n_levels, n_samples) or with targets as last axis."""
+        wanted = np.atleast_1d(np.asarray(levels, dtype=float))
+        if wanted.ndim != 1 or not ((wanted > 0) & (wanted < 1)).all():
+            raise ValueError(f"levels={levels!r}: each must lie strictly between 0 and 1.")
+        joint = self._joint(X)
+        return self._targets(density.quantiles(self._density(), joint, wanted))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+        """Return draws of y given x_o, the draws along the last axis.
+
+        The shape is (n_rows, n_samples), or (n_rows, n_targets, n_samples) for several targets, as
+        for :class:`sklearn.gaussian_process.GaussianProcessRegressor`.
+        """
+        options.check_positive_int("n_samples", n_samples)
+        joint = self._joint(X)
+        rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31, size=4))
+        draws = self._targets(density.draw(self._density(), joint, n_samples, rng))
+        return np.moveaxis(draws, 0, -1)
+
+    def _density(self) -> density.Density:
+        return self.mixture_._density()._replace(n_jobs=self.n_jobs)
+
+    def _joint(self, X: Any) -> np.ndarray:
+        """Return the rows of X with all targets missing."""
+        check_is_fitted(self)
+        x = read_table(self, X, reset=False)
+        joint = np.column_stack([x, np.full((len(x), self.n_targets_), np.nan)])
+        options.check_reach(joint, self.mixture_._scaling, column_names(self))
+        return joint
+
+    def _targets(self, joint: np.ndarray) -> np.ndarray:
+        """Return the target columns, as flat as y was."""
+        targets = joint[..., self.n_features_in_ :]
+        return targets[..., 0] if self._flat else targets
