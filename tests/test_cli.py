@@ -317,6 +317,52 @@ def test_describe_counts_gaps_and_patterns(gapmix, tmp_path):
     assert "Most frequent patterns" in gapmix(tmp_path, "describe", "in.csv").out
 
 
+def test_evaluate_compares_ways_to_fill_hidden_cells(gapmix, tmp_path):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 1)) + 0.3 * rng.normal(size=(400, 4))
+    x[rng.random(x.shape) < 0.1] = np.nan
+    write_rows(tmp_path / "in.csv", x, text=["t"] * 400)
+    options = ("--components", "1", "--threads", "1", "--repeats", "2")
+    ran = gapmix(tmp_path, "evaluate", "in.csv", "--json", *options)
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    scores = {score["method"]: score for score in found["scores"]}
+    assert list(scores) == ["mean", "k-NN", "iterative", "mixture"]
+    assert abs(scores["mean"]["error"] - 1) < 0.1
+    # The data are Gaussian: the best possible error is known, and intervals hold what they say.
+    given_three = np.sqrt(1 + 0.09 - 3 / (3 + 0.09)) / np.sqrt(1.09)
+    assert given_three < scores["mixture"]["error"] < 1.25 * given_three
+    for wanted, held in zip(found["coverages"], scores["mixture"]["coverage"], strict=True):
+        assert abs(held - wanted) < 4 * np.sqrt(wanted * (1 - wanted) / found["n_hidden"])
+    assert found["n_hidden"] > 200
+    shown = gapmix(tmp_path, "evaluate", "in.csv", *options)
+    assert "Ways to fill" in shown.out
+    assert gapmix(tmp_path, "evaluate", "in.csv", "--share", "1").code == 2
+
+
+def test_plots_are_drawn_into_a_folder(gapmix, tmp_path):
+    write_rows(tmp_path / "in.csv", make_rows(), ["a$b", "[/x]", "c"])
+    ran = gapmix(tmp_path, "impute", "in.csv", "-o", "o.csv", "--plots", "pictures/new", *FIT)
+    assert ran.code == 0, ran.err
+    drawn = sorted(path.name for path in (tmp_path / "pictures" / "new").iterdir())
+    assert drawn == ["convergence.png", "filled.png", "missing.png", "patterns.png"]
+    assert gapmix(tmp_path, "describe", "in.csv", "--plots", "seen", "--quiet").code == 0
+    assert len(list((tmp_path / "seen").iterdir())) == 2
+    (tmp_path / "file").write_text("")
+    assert gapmix(tmp_path, "describe", "in.csv", "--plots", "file").code == 2
+
+
+def test_the_number_of_components_is_found(gapmix, tmp_path):
+    write_rows(tmp_path / "in.csv", make_rows(100))
+    ran = gapmix(tmp_path, "impute", "in.csv", "-o", "o.csv", "--json", "--threads", "1")
+    assert ran.code == 0, ran.err
+    fit = json.loads(ran.out)["fit"]
+    assert len(fit["selection"]) >= 2
+    assert fit["n_components"] == sum(
+        size["n_components"] for size in fit["selection"] if size["share"] > 0
+    )
+
+
 def test_info_tells_what_a_model_holds(gapmix, tmp_path):
     write_rows(tmp_path / "in.csv", make_rows())
     gapmix(tmp_path, "fit", "in.csv", "-o", "m", *FIT)

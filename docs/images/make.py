@@ -1,4 +1,4 @@
-"""Make the pictures of the README: `python docs/images/make.py` (needs cairosvg besides the extras).
+"""Make the pictures of the README: `python docs/images/make.py`. Needs cairosvg too.
 
 The screen is what `gapmix evaluate wine.csv` prints, the plot what `--plots` draws.
 """
