@@ -119,6 +119,15 @@ def test_written_numbers_read_back_as_the_same_doubles(values):
         assert [float(text.replace(",", ".")) for text in texts] == values
 
 
+def test_the_output_is_written_as_its_name_asks():
+    tabs = Dialect(delimiter="\t", decimal=",", quote=None)
+    assert output_dialect(Path("o.txt"), tabs) == tabs
+    assert output_dialect(None, tabs) == tabs
+    assert output_dialect(Path("o.csv"), tabs) == Dialect(delimiter=";", decimal=",")
+    assert output_dialect(Path("o.tsv"), Dialect()) == Dialect(delimiter="\t")
+    assert output_dialect(Path("o.csv"), None) == Dialect()
+
+
 def test_only_texts_are_guarded():
     texts = pl.Series(["=1", "+a", "-5", "-5,5", "-", "@", "\tx", "\rx", "a=1", None, "1e5", "+"])
     guarded, n_guarded = guard_formulas(texts, ",")

@@ -48,10 +48,14 @@ def is_parquet(path: Path | None) -> bool:
 def output_dialect(path: Path | None, source: Dialect | None) -> Dialect:
     """Return the dialect to write: that of the input, with tabs if the name asks for them."""
     dialect = Dialect() if source is None else source
-    if path is not None and path.suffix.lower() in TABS:
-        dialect = dialect._replace(delimiter="\t")
-    elif path is not None and path.suffix.lower() == ".csv" and dialect.delimiter == "\t":
-        dialect = dialect._replace(delimiter=",", decimal=".")
+    suffix = "" if path is None else path.suffix.lower()
+    delimiter = dialect.delimiter
+    if suffix in TABS:
+        delimiter = "\t"
+    elif suffix == ".csv" and delimiter == "\t":
+        delimiter = ";" if dialect.decimal == "," else ","
+    if delimiter != dialect.delimiter:  # which texts may hold
+        dialect = dialect._replace(delimiter=delimiter, quote=dialect.quote or '"')
     return dialect
 
 
@@ -109,7 +113,6 @@ class TextSink:
         """Add the rows of a polars frame."""
         frame = self._guard(frame)
         dialect = self._dialect
-        # A frame of one column needs quotes around an empty text, or the row would be lost.
         style = "never" if dialect.quote is None else "necessary"
         text = frame.write_csv(
             include_header=False,
@@ -117,7 +120,6 @@ class TextSink:
             quote_char=dialect.quote or '"',
             quote_style=style,
             line_terminator="\n" if dialect.newline == "\r" else dialect.newline,
-            decimal_comma=dialect.decimal == ",",
         )
         self._file.write(self._encode(text))
 
@@ -149,7 +151,9 @@ class TextSink:
         for j, series in enumerate(frame.get_columns()):
             if series.dtype in (pl.Categorical, pl.Enum):
                 series = series.cast(pl.String)
-            if series.dtype == pl.String and j not in self._skipped:
+            if series.dtype.is_float() and self._dialect.decimal == ",":
+                series = series.cast(pl.String).str.replace(".", ",", literal=True)
+            elif series.dtype == pl.String and j not in self._skipped:
                 series, n_guarded = guard_formulas(series, self._dialect.decimal)
                 self.n_guarded += n_guarded
             guarded.append(series)
