@@ -330,6 +330,8 @@ def test_roles_are_given_by_name():
     names = ["a", "b", "c", "d"]
     roles = Roles(columns=("a", "b"), one_hot=("c",))
     assert assign_roles(names, roles) == ["use", "use", "one-hot", "pass"]
+    assert assign_roles(names, Roles(columns=("a, b", "d"))) == ["use", "use", "pass", "use"]
+    assert assign_roles(["a,b", "c"], Roles(columns=("a,b",))) == ["use", "pass"]
     assert assign_roles(names, Roles(leave_out=("a",), id="d")) == ["pass", "use", "use", "pass"]
     with pytest.raises(CallError, match="is named by --one-hot and by --leave-out"):
         assign_roles(names, Roles(one_hot=("a",), leave_out=("a",)))

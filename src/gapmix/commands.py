@@ -277,7 +277,7 @@ def impute(
     if model is not None and save_model is not None:
         raise CallError("--save-model belongs to a fit: leave out --model or --save-model.")
     request = _reading(read, columns)
-    with Screen(quiet=show.quiet, tol=fit.tol) as screen:
+    with _open_screen(show, fit) as screen:
         done = filling.impute(table, request, fit.fitting(show.plots), writing, screen, model)
     return Outcome("filled", done, show, _converged(done.fit, fit))
 
@@ -298,7 +298,7 @@ def fit(
     """Fit a model to a table and save it."""
     filling.check_writing(Writing(model_path=output))
     request = _reading(read, columns)
-    with Screen(quiet=show.quiet, tol=fit.tol) as screen:
+    with _open_screen(show, fit) as screen:
         done = filling.fit(table, request, fit.fitting(show.plots), output, screen)
     return Outcome("fitted", done, show, _converged(done.fit, fit))
 
@@ -320,7 +320,7 @@ def score(
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
     request = _reading(read, columns)
-    with Screen(quiet=show.quiet, tol=fit.tol) as screen:
+    with _open_screen(show, fit) as screen:
         done = filling.score(table, request, fit.fitting(show.plots), output, screen, model)
     return Outcome("scored", done, show, _converged(done.fit, fit))
 
@@ -380,7 +380,7 @@ def evaluate(
     if not 0 < share < 1:
         raise CallError(f"--share must lie between 0 and 1, and is {share:g}.")
     request = _reading(read, columns)
-    with Screen(quiet=show.quiet, tol=fit.tol) as screen:
+    with _open_screen(show, fit) as screen:
         done = evaluating.evaluate(
             table, request, fit.fitting(show.plots), screen, repeats=repeats, share=share
         )
@@ -391,6 +391,10 @@ def evaluate(
 def info(model: Annotated[Path, Parameter(help="Model file")], /, *, show: Shown = SHOW) -> Outcome:
     """Show what is in a model file."""
     return Outcome("informed", looking.info(model), show)
+
+
+def _open_screen(show: Shown, fit: FitOptions) -> Screen:
+    return Screen(quiet=show.quiet, tol=fit.tol, many_sizes=fit.components == "auto")
 
 
 def _converged(summary: Any, options: FitOptions) -> bool:

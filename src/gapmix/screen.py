@@ -31,11 +31,17 @@ class Screen:
     """A watch that shows what it hears on stderr, and turns Ctrl-C into a clean end of a fit."""
 
     def __init__(
-        self, *, quiet: bool = False, tol: float = 1e-3, console: Console | None = None
+        self,
+        *,
+        quiet: bool = False,
+        tol: float = 1e-3,
+        many_sizes: bool = False,
+        console: Console | None = None,
     ) -> None:
         self.console = console or Console(stderr=True, highlight=False)
         self.quiet = quiet
         self._tol = max(tol, 1e-300)
+        self._for_what = " for this size" if many_sizes else ""
         self._live: Live | None = None
         self._text = self._status = self._left = ""
         self._unit = "rows"
@@ -87,7 +93,7 @@ class Screen:
 
     def step(self, done: int) -> None:
         """Move the bar."""
-        self._status = f"{done:,} {self._unit}"
+        self._status = f"{done:,} {self._unit if done != 1 else self._unit.removesuffix('s')}"
         self._share = done / self._total if self._total else None
 
     def iteration(self, event: Event) -> bool:
@@ -100,7 +106,7 @@ class Screen:
         self._status = (
             f"iteration {event.iteration}, log-likelihood {event.record.log_likelihood:.4f}"
         )
-        self._left = "" if left is None else f", about {duration(left)} left"
+        self._left = "" if left is None else f", about {duration(left)} left{self._for_what}"
         now = time.monotonic()
         if self._live is None and not self.quiet and now - self._said > LINE_EVERY:
             self._said = now

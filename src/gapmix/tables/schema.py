@@ -122,11 +122,20 @@ def assign_roles(names: Sequence[str], roles: Roles) -> list[str]:
         ("--leave-out", roles.leave_out, "pass"),
         ("--id", (roles.id,) if roles.id is not None else (), "pass"),
     ):
-        for name in listed:
+        for name in listed if option == "--id" else _split_lists(names, listed):
             j = find_column(names, name, option)
             if role == "pass" and result[j] == "one-hot":
                 raise CallError(f"The column {show(name)} is named by --one-hot and by {option}.")
             result[j] = role
+    return result
+
+
+def _split_lists(names: Sequence[str], listed: Sequence[str]) -> list[str]:
+    """Return the names in lists such as "a,b"; a column whose own name has commas is one name."""
+    result = []
+    for item in listed:
+        parts = [part.strip() for part in item.split(",")]
+        result += [item] if item in names else [part for part in parts if part]
     return result
 
 
