@@ -20,7 +20,7 @@ import polars as pl
 import pytest
 from tests.smalltables import FIT, N, cells, make_rows, write_rows
 
-from gapmix import GaussianMixture, load, save
+from gapmix import GaussianMixture, GaussianMixtureImputer, load, save
 from gapmix.estimators.progress import listening
 
 # ------------------------------------------------------------------ filling
@@ -338,6 +338,11 @@ def test_a_mixture_saved_in_python_can_be_applied(gapmix, tmp_path):
     save(GaussianMixture(2, random_state=0).fit(x), tmp_path / "nameless")
     write_rows(tmp_path / "in.csv", x)
     assert gapmix(tmp_path, "impute", "in.csv", "-o", "o.csv", "-m", "named").code == 0
+    imputer = GaussianMixtureImputer(2, random_state=0, bounds={"v1": (None, 0.5)}).fit(frame)
+    save(imputer, tmp_path / "imputer")
+    assert gapmix(tmp_path, "impute", "in.csv", "-o", "i.csv", "-m", "imputer").code == 0
+    found = pl.read_csv(tmp_path / "i.csv").to_numpy()
+    np.testing.assert_allclose(found, imputer.transform(frame), rtol=1e-12)
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "p.csv", "-m", "nameless")
     assert ran.code == 1
     assert "without column names" in ran.err

@@ -38,8 +38,7 @@ Arrays = dict[str, np.ndarray]
 SIMPLEX = 1e-8  # what weights may be away from a sum of 1
 SYMMETRIC = 1e-6  # what a correlation may differ from its mirror image
 MIXTURE_ARRAYS = (
-    *("weights", "means", "covariances", "precisions", "precisions_cholesky", "target"),
-    "center",
+    *("weights", "means", "covariances", "precisions", "precisions_cholesky", "target", "center"),
     *("scaling.center", "scaling.scale", "scaling.mean", "scaling.variance", "scaling.known"),
     *("history.log_likelihood", "history.objective", "history.validation", "history.seconds"),
     *("history.lower_bounds", "event.iteration", "event.text"),

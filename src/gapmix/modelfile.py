@@ -4,12 +4,7 @@ What a file may be is told in docs/model-files.md; `recordfile` reads and writes
 what each estimator puts into a record. `CODECS` is the whole list of classes: a file names one of
 its keys, never a module.
 
-To add an estimator that is made of fitted mixtures, add one line to `CODECS`::
-
-    "GaussianMixtureClassifier": composed(
-        GaussianMixtureClassifier, parts=("mixtures_",), state=("classes_",)
-    ),
-
+An estimator that is made of fitted mixtures needs one entry of `CODECS`, made by `composed`.
 `parts` are attributes that hold a fitted `GaussianMixture` or a list of them, `state` attributes
 that hold numbers, texts, arrays, or lists, tuples and dicts of these (`modelvalues` has the list,
 and the named tuples that are allowed). Constructor parameters, number and names of the columns are
@@ -28,7 +23,10 @@ from typing import Any, NamedTuple
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix.atomicfile import Path, find_target, replace_file
+from gapmix.estimators.classifier import GaussianMixtureClassifier
+from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.regressor import GaussianMixtureRegressor
 from gapmix.estimators.tablemodel import TableModel
 from gapmix.mixturerecord import (
     MIXTURE_ARRAYS,
@@ -215,6 +213,21 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
             mixture_to_record,
             mixture_from_record,
             frozenset(array_names(GaussianMixture, MIXTURE_ARRAYS)),
+        ),
+        "GaussianMixtureImputer": composed(
+            GaussianMixtureImputer,
+            parts=("mixture_",),
+            state=("selection_", "n_components_", "n_iter_", "indicated_"),
+        ),
+        "GaussianMixtureRegressor": composed(
+            GaussianMixtureRegressor,
+            parts=("mixture_",),
+            state=("selection_", "n_components_", "n_iter_", "n_targets_", "_flat"),
+        ),
+        "GaussianMixtureClassifier": composed(
+            GaussianMixtureClassifier,
+            parts=("mixtures_",),
+            state=("classes_", "selection_", "priors_", "exponent_", "n_iter_"),
         ),
         "TableModel": composed(
             TableModel, parts=("mixture_",), state=("columns_", "marks_", "bounds_")

@@ -13,13 +13,15 @@ import numpy as np
 
 from gapmix.plan import TreeOptions
 from gapmix.recordfile import ModelFileError
+from gapmix.selection import Candidate
 
 MAX_DEPTH = 8
 SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 # The dtypes whose values are all held exactly by float64 or int64.
 FLOATS = ("float16", "float32", "float64")
 WHOLE = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
-RECORDS: dict[str, Any] = {"TreeOptions": TreeOptions}  # named tuples that may stand in a file
+# Named tuples that may stand in a file.
+RECORDS: dict[str, Any] = {"TreeOptions": TreeOptions, "Candidate": Candidate}
 RANDOM = (np.random.RandomState, np.random.Generator, np.random.SeedSequence)
 
 

@@ -160,7 +160,7 @@ class GaussianMixtureClassifier(ClassifierMixin, BaseEstimator):
         labels, known = read_labels(self, y, len(x))
         weight = read_weights(sample_weight, len(x))
         names = column_names(self)
-        warn_codes(x, names)
+        warn_codes(x[weight > 0], names)
         classes, code = find_classes(labels, known, weight)
         weight = weight * self._class_weights(classes, code, labels[known])
         units = scaling.measure(x, weight, common=self.covariance_type == "spherical")

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.impute import MissingIndicator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -74,8 +73,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         Number of components of the mixture.
     n_iter_ : int
         Iterations of the fit, of the slowest one if several were united.
-    indicator_ : MissingIndicator or None
-        What `add_indicator` appends.
+    indicated_ : ndarray of int
+        Numbers of the columns that `add_indicator` appends an indicator of.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -185,7 +184,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         names = column_names(self)
         read_bounds(self.bounds, names, getattr(self, "feature_names_in_", None))
         weight = read_weights(sample_weight, len(x))
-        warn_codes(x, names)
+        warn_codes(x[weight > 0], names)
         targets = read_targets(self, y, len(x)) if self.use_target else None
         joint, all_names = x, names
         if targets is not None:
@@ -194,9 +193,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         seed = int(check_random_state(self.random_state).randint(2**31))
         task = automatic.Task(joint, weight, all_names)
         chosen = automatic.fit(self, task, seed)
-        self.indicator_ = None
-        if self.add_indicator:
-            self.indicator_ = MissingIndicator(error_on_new=False).fit(x)
+        gaps = np.isnan(x).any(axis=0)
+        self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
         self.mixture_ = chosen.mixture
         self.selection_ = chosen.candidates
         self.n_components_ = len(chosen.mixture.weights_)
@@ -265,9 +263,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         """Return the names of the columns of what `transform` returns."""
         check_is_fitted(self)
         names: np.ndarray = super().get_feature_names_out(input_features)
-        if self.indicator_ is None:
-            return names
-        return np.concatenate([names, self.indicator_.get_feature_names_out(names)])
+        added = [f"missingindicator_{names[j]}" for j in self.indicated_]
+        return np.concatenate([names, np.array(added, dtype=object)])
 
     # ---------------------------------------------------------------- inside
 
@@ -298,6 +295,6 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
 
     def _finish(self, x: np.ndarray, filled: np.ndarray) -> np.ndarray:
         """Append the indicator's columns, if asked for."""
-        if self.indicator_ is None:
+        if not self.indicated_.size:
             return filled
-        return np.column_stack([filled, self.indicator_.transform(x)])
+        return np.column_stack([filled, np.isnan(x[:, self.indicated_])])

@@ -50,7 +50,11 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     covariance_type : {'full', 'tied', 'diag', 'spherical'}, default='full'
         Shape of the covariances; all are exact with gaps.
     tol : float, default=1e-3
-        Stop when an iteration gains less than this per row.
+        Stop when less than this is left to gain per row: the distance from the objective to its
+        limit, extrapolated from how gains shrink and from the curvature that `accelerate` has
+        seen, so that slow creep is not taken for convergence. With `accelerate=None`, or with
+        `diagonal_loading` or a `fill` under which EM may go down, stop by scikit-learn's rule
+        instead: when an iteration gains less than this per row.
     reg_covar : float, default=1e-6
         Ridge, relative to each column's observed variance. This is the one difference from
         scikit-learn, where it is absolute: here it acts as a prior, so that EM never goes down,
@@ -99,10 +103,13 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         Share of the rows set aside to stop on; see `patience`.
     patience : int, default=3
         Stop when the likelihood of the validation rows has not risen for so many iterations, and
-        keep the best parameters.
-    accelerate : {'auto', None}, default='auto'
-        'auto' lets the library choose how to speed up convergence, which at present means plain
-        EM steps; None asks for plain EM steps.
+        keep the best parameters. Iterations spent on rejected proposals do not count.
+    accelerate : {'auto', 'squarem', 'anderson', None}, default='auto'
+        How to need fewer iterations: 'auto' takes the way that needed the fewest when measured,
+        quasi-Newton steps from EM's own; 'squarem' and 'anderson' are extrapolations known from
+        the literature. None asks for plain EM steps and scikit-learn's stop rule: on complete
+        rows, the same iterations as there. A step that would lower the objective is never taken.
+        With `diagonal_loading` or `keep_components`, steps are always plain.
     engine : {'threads'}, default='threads'
         Where blocks of rows are worked on.
     n_jobs : int or None, default=None
@@ -121,13 +128,15 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     stop_reason_ : str
         Why the fit stopped, in words.
     n_iter_ : int
-        Iterations of the best start.
+        Iterations of the best start, each one pass over the rows.
     lower_bound_ : float
         The objective per row: mean log-likelihood plus log-prior, which is never positive.
     lower_bounds_ : list of float
         The objective at every iteration of the best start.
     history_ : tuple of Iteration
-        One record per iteration: log_likelihood, objective, validation, seconds, events.
+        One record per iteration: log_likelihood, objective, validation, seconds, events. An
+        iteration spent on a proposal that proved lower repeats the values before it, and has an
+        event that begins with 'rejected'.
     plan_ : Plan
         Patterns and solver; `plan_.explain()` returns text.
     n_features_in_ : int
@@ -247,7 +256,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         weight = read_weights(sample_weight, len(x))
         x_val = None if X_val is None else read_table(self, X_val, reset=False)
         names = column_names(self)
-        warn_codes(x, names)
+        warn_codes(x[weight > 0], names)
         return self._fit_matrix(x, weight, x_val, names)
 
     def _fit_matrix(

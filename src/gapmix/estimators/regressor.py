@@ -72,7 +72,7 @@ class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
     >>> model = GaussianMixtureRegressor(1).fit(X, y)
     >>> mean, std = model.predict([[1.0, 1.0], [1.0, np.nan]], return_std=True)
     >>> mean.round(1), std.round(1)
-    (array([1., 2.]), array([0.1, 1. ]))
+    (array([1. , 1.9]), array([0.1, 1. ]))
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"y has no observed value in {len(x)} rows: nothing can be learned.")
         weight = read_weights(sample_weight, len(x))
         names = column_names(self)
-        warn_codes(x, names)
+        warn_codes(x[weight > 0], names)
         n_targets = targets.shape[1]
         task = automatic.Task(
             np.column_stack([x, targets]),

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gapmix.estimators.bounds import read_bounds
+from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.tablemodel import TableModel
 from gapmix.modelfile import load, save
@@ -46,12 +48,12 @@ def load_model(path: Path) -> TableModel:
         raise CallError(f"There is no model file {show(str(path))}.")
     try:
         model = load(path)
-        if isinstance(model, GaussianMixture):
+        if isinstance(model, GaussianMixture | GaussianMixtureImputer):
             model = _with_columns(model)
         if not isinstance(model, TableModel):
             raise ModelFileError(
                 f"It holds a {type(model).__name__}; the command line applies what `gapmix fit` "
-                "saves, or a GaussianMixture."
+                "saves, a GaussianMixture or a GaussianMixtureImputer."
             )
         _check(model)
     except (ModelFileError, OSError) as error:
@@ -59,19 +61,28 @@ def load_model(path: Path) -> TableModel:
     return model
 
 
-def _with_columns(mixture: GaussianMixture) -> TableModel:
-    """Return a mixture that was fitted in Python to a table with names as a model of tables."""
-    names = getattr(mixture, "feature_names_in_", None)
+def _with_columns(fitted: GaussianMixture | GaussianMixtureImputer) -> TableModel:
+    """Return what was fitted in Python to a table with names as a model of tables."""
+    names = getattr(fitted, "feature_names_in_", None)
     if names is None:
         raise ModelFileError(
             "It was fitted to rows without column names, so its columns cannot be found in a table."
         )
-    columns = [{"name": str(n), "kind": NUMBER, "whole": False, "levels": []} for n in names]
-    free = [[-np.inf, np.inf] for _ in columns]
-    del mixture.feature_names_in_  # rows are given to it without names
-    return TableModel().fit(
-        mixture, names=[str(name) for name in names], columns=columns, marks=[], bounds=free
-    )
+    labels = [str(name) for name in names]
+    bounds = [[-np.inf, np.inf] for _ in labels]
+    marks: list[str] = []
+    mixture = fitted
+    if isinstance(fitted, GaussianMixtureImputer):
+        if fitted.use_target:
+            raise ModelFileError("It was fitted with a target, which a table does not have.")
+        low, high = read_bounds(fitted.bounds, labels, names)
+        bounds = [[float(a), float(b)] for a, b in zip(low, high, strict=True)]
+        marks = [str(mark) for mark in np.atleast_1d(fitted.missing_values) if mark == mark]
+        mixture = fitted.mixture_
+    if hasattr(mixture, "feature_names_in_"):
+        del mixture.feature_names_in_  # rows are given to it without names
+    columns = [{"name": name, "kind": NUMBER, "whole": False, "levels": []} for name in labels]
+    return TableModel().fit(mixture, names=labels, columns=columns, marks=marks, bounds=bounds)
 
 
 def _check(model: TableModel) -> None:
@@ -91,7 +102,7 @@ def _check(model: TableModel) -> None:
         isinstance(pair, list)
         and len(pair) == 2
         and all(isinstance(value, float) for value in pair)
-        and pair[0] < pair[1]
+        and pair[0] <= pair[1]
         for pair in bounds
     )
     right = right and len(features(columns_from_plain(columns))) == model.n_features_in_
