@@ -197,6 +197,7 @@ def main() -> None:
                 writer.writerow([name, method, found.passes, f"{found.seconds:.4f}", found.there])
                 mark = " " if found.there else ">"
                 cells.append(f"{method} {mark}{found.passes:5d} ({found.seconds:6.2f} s)")
+            file.flush()
             print(f"{name:40s} {'  '.join(cells)}", flush=True)
     print("\n".join(summarise(table)))
 

@@ -958,7 +958,7 @@ PARAMETERS = [
             ("init_params", "one of 'kmeans', 'k-means++', 'random', 'random_from_data'"),
             ("weights", "one of 'learned', 'equal'"),
             ("init_covariance", "one of 'available', 'filled'"),
-            ("accelerate", "one of 'auto', None"),
+            ("accelerate", "one of 'auto', 'squarem', 'anderson', None"),
             ("engine", "'threads'"),
         )
         for value in ("x", 3, ["full"], np.array(["full", "tied"]))

@@ -217,7 +217,7 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
         "GaussianMixtureImputer": composed(
             GaussianMixtureImputer,
             parts=("mixture_",),
-            state=("selection_", "n_components_", "n_iter_", "indicated_"),
+            state=("selection_", "calibration_", "n_components_", "n_iter_", "indicated_"),
         ),
         "GaussianMixtureRegressor": composed(
             GaussianMixtureRegressor,
