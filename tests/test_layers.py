@@ -46,11 +46,15 @@ ORDER = [
     *("engines.threads", "engines.dask", "engines", "density"),
     *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
     *("estimators.automatic", "estimators.bounds", "estimators.labels", "estimators.imputer"),
-    *("estimators.regressor", "estimators.classifier", "estimators"),
+    *("estimators.regressor", "estimators.classifier", "estimators.tablemodel", "estimators"),
     *("text", "multiple", "hiding", "scores", "evaluate"),
     *("modelvalues", "mixturerecord", "modelfile"),
-    *("plots.canvas", "plots.gaps", "plots.plans", "plots.results", "plots"),
-    *("report", "cli", "__main__", "__init__"),
+    *("tables.dialect", "tables.schema", "tables.textfile", "tables.cells", "tables.source"),
+    *("tables.scan", "tables.coding", "tables.frames", "tables.sink", "tables"),
+    *("plots.canvas", "plots.gaps", "plots.plans", "plots.filled", "plots.results", "plots"),
+    *("jobs.requests", "jobs.models", "jobs.fitting", "jobs.drawing", "jobs.filling"),
+    *("jobs.looking", "jobs.evaluating", "jobs"),
+    *("report", "screen", "commands", "cli", "__main__", "__init__"),
 ]
 
 

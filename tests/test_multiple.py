@@ -251,8 +251,8 @@ def test_row_weights_count_as_repeated_rows_do():
 
 
 def test_fits_that_run_out_of_iterations_are_counted():
-    imputer = GaussianMixtureImputer(3, max_iter=3, tol=1.0)
-    with pytest.warns(ConvergenceWarning, match="2 of 2 bootstrap fits used all 3 iterations"):
+    imputer = GaussianMixtureImputer(3, max_iter=6, tol=1.0)
+    with pytest.warns(ConvergenceWarning, match="2 of 2 bootstrap fits used all 6 iterations"):
         impute_many(make_table(), 2, imputer=imputer, random_state=0)
 
 

@@ -16,7 +16,11 @@ from gapmix.patterns import find_patterns
 from gapmix.plan import TreeOptions, make_plan
 from gapmix.plots import (
     canvas,
+    plot_convergence,
     plot_hide_and_score,
+    plot_images,
+    plot_marginals,
+    plot_missing,
     plot_patterns,
     plot_plan,
     plot_selection,
@@ -302,3 +306,58 @@ def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
     ):
         with pytest.raises(ImportError, match=r'pip install "gapmix\[plot\]"'):
             function(what)
+
+
+# ------------------------------------------------------------------ tables and fits
+
+
+def test_a_missingness_matrix_shows_every_cell_of_a_small_table():
+    X = few_patterns()
+    ax = draw(plot_missing(X, feature_names=["a", "b", "c"]))
+    image = ax.images[0].get_array()
+    np.testing.assert_array_equal(image, np.isnan(X))
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["a", "b", "c"]
+    assert ax.get_title(loc="left") == "6 rows, 3 columns, 44.4 % missing"
+
+
+def test_a_missingness_matrix_of_many_rows_shows_shares():
+    X = np.ones((5000, 300))
+    X[:2500, :150] = np.nan
+    ax = draw(plot_missing(X, max_rows=100, max_columns=60))
+    image = ax.images[0].get_array()
+    assert image.shape == (100, 60)
+    np.testing.assert_allclose(image[:50, :30], 1)
+    np.testing.assert_allclose(image[50:], 0)
+
+
+def test_convergence_has_a_point_for_each_iteration():
+    X = mcar(4, 0.2)(np.random.default_rng(0), 200)
+    X = np.where(X, np.random.default_rng(1).normal(size=X.shape), np.nan)
+    mixture = GaussianMixture(2, random_state=0).fit(X)
+    ax = draw(plot_convergence(mixture))
+    (line, *_) = ax.lines
+    np.testing.assert_array_equal(line.get_ydata(), mixture.lower_bounds_)
+    assert len(line.get_xdata()) == mixture.n_iter_
+
+
+def test_marginals_hold_observed_and_filled_values():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:, 2] = 5.0
+    filled = np.where(np.isnan(X), 0.25, X)
+    ax = draw(plot_marginals(X, filled, feature_names=["a", "b", "c"]))
+    panels = ax.child_axes
+    assert [panel.get_title() for panel in panels] == ["a", "b"]  # c has no gaps
+    with pytest.raises(ValueError, match="has no gaps"):
+        plot_marginals(filled, filled)
+
+
+def test_images_stand_in_a_grid():
+    images = np.arange(2 * 3 * 16.0).reshape(2, 3, 4, 4)
+    images[0, 0, :2, :2] = np.nan
+    ax = draw(plot_images(images, column_titles=["hidden", "filled", "true"]))
+    assert len(ax.child_axes) == 6
+    assert [panel.get_title() for panel in ax.child_axes[:3]] == ["hidden", "filled", "true"]
+    with pytest.raises(ValueError, match="four dimensions"):
+        plot_images(images[0, 0])

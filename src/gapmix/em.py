@@ -20,6 +20,7 @@ from gapmix.stopping import N_AGREEING, N_LOOKED_AT, is_steady, to_limit
 T = TypeVar("T")
 R = TypeVar("R")
 
+INTERRUPTED = "the fit was interrupted; the best parameters so far are kept"
 NOT_FINITE = "The starting parameters give a log-likelihood that is not finite."
 MAX_REPAIRS_PER_COMPONENT = 3
 WARM_UP = 10  # tied iterations that give the covariance and mean that priors shrink to
@@ -208,7 +209,7 @@ def run(
     *,
     keep_start: bool = False,
     validation: Rows | None = None,
-    callback: Callable[[Iteration], None] | None = None,
+    callback: Callable[[Iteration], bool | None] | None = None,
 ) -> Fit:
     """Iterate EM from `start` until it converges, runs out of iterations or validation worsens.
 
@@ -230,7 +231,7 @@ def run(
     state = State(start, None if method is None else accelerate.State(method))
     prepared = _prepare(solver, start)
     history: list[Iteration] = []
-    stop_reason = None
+    stop_reason, unless_converged = None, f"max_iter={settings.max_iter} iterations were reached"
     while stop_reason is None and len(history) < settings.max_iter:
         began = time.perf_counter()
         statistics = e_step(solver, prepared, state.parameters.weights, rows, engine)
@@ -264,12 +265,13 @@ def run(
         seconds = time.perf_counter() - began
         history.append(record._replace(seconds=seconds, events=events + repairs))
         events = ()
-        if callback is not None:
-            callback(history[-1])
+        if callback is not None and callback(history[-1]):  # it asks to stop
+            unless_converged = INTERRUPTED
+            break
     parameters = _final(solver, state, settings, validation, engine)
     converged = stop_reason is not None
     if stop_reason is None:
-        stop_reason = f"max_iter={settings.max_iter} iterations were reached"
+        stop_reason = unless_converged
     elif state.n_stale >= settings.patience:
         best_at = int(np.argmax([record.validation or -np.inf for record in history])) + 1
         stop_reason += f"; the parameters of iteration {best_at} are kept"

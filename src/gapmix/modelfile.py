@@ -27,6 +27,7 @@ from gapmix.estimators.classifier import GaussianMixtureClassifier
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.regressor import GaussianMixtureRegressor
+from gapmix.estimators.tablemodel import TableModel
 from gapmix.mixturerecord import (
     MIXTURE_ARRAYS,
     Arrays,
@@ -227,6 +228,9 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
             GaussianMixtureClassifier,
             parts=("mixtures_",),
             state=("classes_", "selection_", "priors_", "exponent_", "n_iter_"),
+        ),
+        "TableModel": composed(
+            TableModel, parts=("mixture_",), state=("columns_", "marks_", "bounds_")
         ),
     }
 )

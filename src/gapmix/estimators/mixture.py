@@ -301,7 +301,13 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         settings = options.settings(self, units, float(rows.weight.sum()), target, center)
         with (
             open_engine(self.n_jobs) as engine,
-            reporting(self.verbose, self.verbose_interval, self.n_init) as report,
+            reporting(
+                self.verbose,
+                self.verbose_interval,
+                self.n_init,
+                n_components=self.n_components,
+                log_unit=options.log_unit(rows, units),
+            ) as report,
             options.explaining_collapse(self, names),
         ):
             fits = [

@@ -13,6 +13,9 @@ try:
 except ImportError:
     figure = None
 
+SHOWN, GAP = "#e3e6ea", "#2b3a55"  # light and dark: also apart in grey
+FILLED = "#f2b45c"
+
 
 def require_matplotlib() -> None:
     """Raise an error that says what to install, if matplotlib is missing."""

@@ -11,15 +11,13 @@ import numpy as np
 
 from gapmix.estimators.validation import to_matrix
 from gapmix.patterns import Patterns, count_rows, find_patterns
-from gapmix.plots.canvas import new_figure, write_beside
+from gapmix.plots.canvas import GAP, SHOWN, new_figure, write_beside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 with suppress(ImportError):  # told when something is drawn
     from matplotlib import colors, patches, ticker
-
-SHOWN, GAP = "#e3e6ea", "#2b3a55"  # light and dark: also apart in grey
 
 
 def plot_patterns(
@@ -60,7 +58,7 @@ def plot_patterns(
     2 patterns in 3 rows, 2 columns
     """
     patterns = X_or_patterns if isinstance(X_or_patterns, Patterns) else _read(X_or_patterns)
-    names = _names(X_or_patterns, patterns.observed.shape[1], feature_names)
+    names = column_labels(X_or_patterns, patterns.observed.shape[1], feature_names)
     rows = count_rows(patterns)
     chosen = np.argsort(-rows, kind="stable")[: max(1, max_patterns)]
     n, d = int(rows.sum()), patterns.observed.shape[1]
@@ -105,7 +103,7 @@ def _read(X: Any) -> Patterns:
     return find_patterns(~np.isnan(table))
 
 
-def _names(source: Any, d: int, given: Sequence[str] | None) -> list[str]:
+def column_labels(source: Any, d: int, given: Sequence[str] | None) -> list[str]:
     """Return the names of the columns: those given, those of the frame, or numbers."""
     if given is not None:
         if len(given) != d:

@@ -343,9 +343,9 @@ def complete(prepared: Prepared, block: Block) -> Completed:
 
 
 def _dense_solution(block: Block, solution: np.ndarray) -> np.ndarray:
-    """Return the solutions at their variables, (n_b, d), zero elsewhere."""
+    """Return solutions on the observed side at their variables, (n_b, d), zero elsewhere."""
     dense = np.zeros_like(block.x)
-    for g in range(len(block.batches.size)):
+    for g in np.flatnonzero(block.batches.side == 0).tolist():
         for p in block.batches.pattern[block.batches.low[g] : block.batches.high[g]]:
             s, part, rows = _part_of(block.batches, g, p)
             dense[rows, s] = solution[part].reshape(rows.stop - rows.start, s.size)
