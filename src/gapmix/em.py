@@ -123,8 +123,10 @@ def m_step(moments: Moments, parameters: Parameters, settings: Settings) -> Para
     safe = np.where(alive, resp, 1.0)
     seen = _add_prior_rows(moments._replace(resp=safe), parameters.means, settings.regularizer)
     shift = seen.first / seen.resp[:, None]
+    # A shared covariance is divided by the rows of all components together.
+    counted = resp if settings.covariance_type == "tied" else safe
     covariances = estimate(
-        safe, _scatter(seen, shift), settings.covariance_type, settings.regularizer
+        counted, _scatter(seen, shift), settings.covariance_type, settings.regularizer
     )
     if len(covariances) == len(alive):
         covariances[~alive] = parameters.covariances[~alive]
@@ -233,6 +235,8 @@ def run(
             updated,
             moments,
             allowed=n_repairs < MAX_REPAIRS_PER_COMPONENT * len(start.weights),
+            # A prior keeps an empty component proper, and asks for it to be empty.
+            revive=settings.regularizer.shrinkage == 0,
         )
         n_repairs += len(repairs)
         record = Iteration(
@@ -316,12 +320,15 @@ def _prepare(solver: Solver, parameters: Parameters) -> Any:
 
 
 def _repaired(
-    solver: Solver, parameters: Parameters, moments: Moments, *, allowed: bool
+    solver: Solver, parameters: Parameters, moments: Moments, *, allowed: bool, revive: bool
 ) -> tuple[Parameters, Any, tuple[str, ...]]:
-    """Return parameters that can be factored, what was prepared of them, and what was repaired."""
+    """Return parameters that can be factored, what was prepared of them, and what was repaired.
+
+    Empty components are split off others only with `revive`.
+    """
     events: list[str] = []
     resp = moments.resp
-    if allowed:
+    if allowed and revive:
         for dead in find_empty(resp):
             split = split_heaviest(parameters, int(dead), resp)
             if split is not None:
