@@ -20,6 +20,8 @@ from bad_tables import (
     make_table,
 )
 from conftest import size
+from every_estimator import KINDS, NEW, answer
+from sklearn.exceptions import ConvergenceWarning
 
 from gapmix import GaussianMixture
 
@@ -32,6 +34,24 @@ SOLVERS = ["auto", "naive", "naive-row"]
 def test_hard_tables_give_finite_answers(make, kind, n_components):
     x = make()
     assert_usable(fit_quietly(x, n_components=n_components, covariance_type=kind), x)
+
+
+@pytest.mark.parametrize("kind", NEW.values(), ids=NEW)
+@pytest.mark.parametrize("make", HARD.values(), ids=HARD)
+def test_hard_tables_give_finite_answers_of_every_kind(make, kind):
+    x = make()
+    before = x.copy()
+    for result in answer(kind.fit(x, n_components=2), kind, x):
+        assert np.isfinite(result).all()
+    np.testing.assert_array_equal(x, before)
+
+
+@pytest.mark.parametrize("kind", NEW.values(), ids=NEW)
+@pytest.mark.parametrize("name", ["constant column", "all values equal", "nearly empty"])
+def test_hard_tables_give_finite_answers_whatever_size_is_chosen(name, kind):
+    x = HARD[name]()
+    for result in answer(kind.fit(x, n_components="auto", max_components=3), kind, x):
+        assert np.isfinite(result).all()
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -99,6 +119,30 @@ def test_a_column_without_values_is_kept_and_named_in_a_warning(kind, n_componen
     assert filled.shape == frame.shape
     np.testing.assert_array_equal(filled[:, 1], 0.0)
     assert np.isfinite(filled).all()
+
+
+@pytest.mark.parametrize("kind", NEW.values(), ids=NEW)
+@pytest.mark.parametrize("n_components", [1, "auto"])
+def test_a_column_without_values_is_named_once_and_where_the_user_is(kind, n_components):
+    frame = make_frame().assign(b=np.nan)
+    estimator = kind.cls(n_components, max_components=2, random_state=0)
+    with pytest.warns(UserWarning, match="no observed value") as caught:
+        estimator.fit(frame, kind.target(len(frame)))
+    assert [str(warning.message).split(".")[0] for warning in caught] == [
+        "Column 'b' has no observed value"
+    ]
+    assert caught[0].filename == __file__
+    for result in answer(estimator, kind, frame):
+        assert np.isfinite(result).all()
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_fit_that_does_not_converge_is_told_where_the_user_is(kind):
+    x = make_table()
+    estimator = kind.cls(2, max_iter=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="The fit did not converge") as caught:
+        estimator.fit(x, kind.target(len(x)))
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_several_columns_without_values_are_all_named():
@@ -177,6 +221,17 @@ def test_a_code_is_warned_of_and_kept_as_a_number():
         mixture = fit_quietly(x)
     assert mixture.means_[0, 1] < -50
     np.testing.assert_array_equal(mixture.impute(x)[::8, 1], -999.0)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_codes_are_warned_of_once_by_every_estimator_unless_they_have_no_weight(kind):
+    x = make_table(80)
+    x[::8, 1] = -999.0
+    y, weight = kind.target(80), np.where(np.arange(80) % 8, 1.0, 0.0)
+    with pytest.warns(UserWarning, match="the value -999 occurs 10 times") as caught:
+        kind.cls(n_components=1).fit(x, y)
+    assert [warning.filename for warning in caught] == [__file__]
+    kind.cls(n_components=1).fit(x, y, sample_weight=weight)  # a warning would be an error
 
 
 def test_codes_are_warned_of_in_every_column_and_at_both_ends():

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from bad_tables import assert_usable, copied_column, fit_quietly, make_table, raises
+from every_estimator import KINDS, NEW
 
 from gapmix import GaussianMixture
 
@@ -106,10 +107,28 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize(("weight", "message"), WEIGHTS.values(), ids=WEIGHTS)
-def test_bad_weights_are_refused(weight, message):
+def test_bad_weights_are_refused(weight, message, kind):
     with raises(message):
-        GaussianMixture().fit(make_table(), sample_weight=weight)
+        kind.fit(make_table(), sample_weight=weight)
+
+
+@pytest.mark.parametrize("kind", NEW.values(), ids=NEW)
+def test_a_weight_of_two_is_the_row_twice_for_every_estimator(kind):
+    x, y = make_table(), kind.target(60)
+    weight = np.arange(60) % 3
+    weighted = kind.cls(1, tol=1e-10, max_iter=2000).fit(x, y, sample_weight=weight)
+    repeated = kind.cls(1, tol=1e-10, max_iter=2000).fit(
+        np.repeat(x, weight, axis=0), None if y is None else np.repeat(y, weight)
+    )
+    if hasattr(weighted, "exponent_"):  # rows held out to calibrate by are drawn
+        weighted.exponent_ = repeated.exponent_
+    methods = [name for name in kind.answers if not name.startswith("sample")]
+    for name in methods:
+        np.testing.assert_allclose(
+            getattr(weighted, name)(x), getattr(repeated, name)(x), rtol=1e-5, atol=1e-7
+        )
 
 
 # ------------------------------------------------------------------ validation rows
@@ -281,6 +300,109 @@ def test_bad_numbers_of_draws_are_refused(value):
         mixture.sample_missing(make_table(), n_draws=value)
     with raises(WHOLE.format("n_samples", value)):
         mixture.sample(value)
+
+
+AUTO = "n_components={!r} is not known. Use 'auto' or a whole number of at least 1."
+SWITCH = "Invalid value for {!r}: {!r}. It must be True or False."
+BOUNDS = (
+    "bounds of column {!r} are {!r}; they must be two numbers (low, high) with low <= high, None "
+    "for no limit."
+)
+PRIORS = "priors={!r} must hold a positive number for each of the 2 classes [0, 1]."
+EVERYWHERE = [
+    ("n_components", "many", AUTO.format("many")),
+    *(("n_components", value, WHOLE.format("n_components", value)) for value in (0, 1.5, None)),
+    *(("max_components", value, WHOLE.format("max_components", value)) for value in (0, 2.5, "x")),
+    *(("average", value, SWITCH.format("average", value)) for value in (1, "x", None)),
+    ("tol", -1.0, NUMBER.format("tol", -1.0, "")),
+    ("shrinkage", "x", NUMBER.format("shrinkage", "x", " or 'auto'")),
+    ("mean_shrinkage", None, NUMBER.format("mean_shrinkage", None, " or 'auto'")),
+    ("n_jobs", 0, N_JOBS.format(0)),
+    (
+        "covariance_type",
+        "x",
+        "covariance_type='x' is not known. Use one of 'full', 'tied', 'diag', 'spherical'.",
+    ),
+    ("verbose", -1, "Invalid value for 'verbose': -1. It must be a whole number of at least 0."),
+    ("random_state", "x", "'x' cannot be used to seed a numpy.random.RandomState instance"),
+]
+OWN = [
+    *(("imputer", "add_indicator", v, SWITCH.format("add_indicator", v)) for v in (1, "x", None)),
+    *(("imputer", "use_target", v, SWITCH.format("use_target", v)) for v in (0, "x", None)),
+    *(
+        ("imputer", "bounds", {1: limits}, BOUNDS.format(1, limits))
+        for limits in ((2, 1), (0,), 3, ("a", 1), (np.nan, 1), None)
+    ),
+    (
+        "imputer",
+        "bounds",
+        [(0, 1)],
+        "bounds must be a dict from column to (low, high); it is list.",
+    ),
+    (
+        "imputer",
+        "bounds",
+        {3: (0, 1)},
+        "bounds name the column 3, which the table has not. It has 0 to 2.",
+    ),
+    (
+        "imputer",
+        "missing_values",
+        {1: 2},
+        "missing_values holds {1: 2}; a gap is marked by a number, a text, NaN or None, or by "
+        "several of these in a list.",
+    ),
+    *(("classifier", "calibrate", v, SWITCH.format("calibrate", v)) for v in (1, "x", None)),
+    *(("classifier", "use_unlabelled", v, SWITCH.format("use_unlabelled", v)) for v in (0, None)),
+    *(
+        ("classifier", "priors", v, PRIORS.format(v))
+        for v in ([1.0], [1.0, 0.0], [1.0, -1.0], [np.inf, 1.0], [np.nan, 1.0], "x", {0: 1})
+    ),
+    *(
+        (
+            "classifier",
+            "class_weight",
+            v,
+            f"class_weight={v!r}: every class needs a positive weight. To leave a class out, leave "
+            "out its rows.",
+        )
+        for v in ({0: 0, 1: 1}, {0: -1, 1: 1}, {0: np.nan, 1: 1}, {0: 1, 1: np.inf})
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value", "message"),
+    [*((name, *entry) for name in NEW for entry in EVERYWHERE), *OWN],
+)
+def test_bad_parameters_of_every_estimator_are_refused_by_name(name, parameter, value, message):
+    with raises(message):
+        KINDS[name].fit(make_table(), **{parameter: value})
+
+
+def test_bad_arguments_of_answers_are_refused():
+    x = make_table()
+    imputer, regressor = KINDS["imputer"].fit(x), KINDS["regressor"].fit(x)
+    for value in (0, 1, 1.5, "x", None, np.nan):
+        with raises(f"coverage={value!r} must lie strictly between 0 and 1."):
+            imputer.intervals(x, coverage=value)
+    for value in ([0.5, 1.0], 0, "x", [], [[0.5]], [np.nan]):
+        message = f"levels={value!r} must hold at least one number, each strictly between 0 and 1."
+        with raises(message):
+            regressor.predict_quantiles(x, value)
+    for value in (0, 1.5, None):
+        with raises(WHOLE.format("n_draws", value)):
+            imputer.sample(x, n_draws=value)
+        with raises(WHOLE.format("n_samples", value)):
+            regressor.sample_y(x, n_samples=value)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_parameters_of_every_estimator_are_not_changed_by_a_fit(kind):
+    estimator = kind.cls(n_components=1)
+    before = {name: id(value) for name, value in estimator.get_params().items()}
+    estimator.fit(make_table(), kind.target(60))
+    assert {name: id(value) for name, value in estimator.get_params().items()} == before
 
 
 def test_parameters_are_not_changed_by_a_fit():

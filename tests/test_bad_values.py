@@ -17,25 +17,32 @@ from bad_tables import (
     put,
     raises,
 )
+from every_estimator import KINDS, NEW, Kind, answer
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from gapmix import GaussianMixture
 
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS)
+def kind(request) -> Kind:
+    return request.param
+
+
 # ------------------------------------------------------------------ values that cannot be used
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1.7e308])
-def test_infinity_is_refused_with_its_place(value):
+def test_infinity_is_refused_with_its_place(kind, value):
     message = (
         f"X contains infinity or a number beyond 1e+300 in 1 cell, first in row 5, column 1 "
         f"({value:g}). Replace it by NaN if it stands for a gap, or change the column's units."
     )
     with raises(message):
-        GaussianMixture().fit(put(value))
+        kind.fit(put(value))
 
 
-def test_infinity_in_a_frame_is_refused_with_the_columns_name():
+def test_infinity_in_a_frame_is_refused_with_the_columns_name(kind):
     frame = make_frame()
     frame.loc[[7, 9], "c"] = -np.inf
     message = (
@@ -43,9 +50,9 @@ def test_infinity_in_a_frame_is_refused_with_the_columns_name():
         "(-inf). Replace it by NaN if it stands for a gap, or change the column's units."
     )
     with raises(message):
-        GaussianMixture().fit(frame)
+        kind.fit(frame)
     with raises(message.replace("'c'", "30")):
-        GaussianMixture().fit(frame.set_axis([10, 20, 30], axis=1))
+        kind.fit(frame.set_axis([10, 20, 30], axis=1))
 
 
 @pytest.mark.parametrize(
@@ -56,21 +63,21 @@ def test_infinity_in_a_frame_is_refused_with_the_columns_name():
     ],
     ids=["Python integer", "long double"],
 )
-def test_numbers_beyond_float64_are_refused_with_their_place(X):
+def test_numbers_beyond_float64_are_refused_with_their_place(kind, X):
     with pytest.raises(ValueError, match=r"in 1 cell, first in row 0, column 0 \(inf\)"):
-        GaussianMixture().fit(X)
+        kind.fit(X)
 
 
-def test_scales_whose_squares_leave_float64_are_refused():
+def test_scales_whose_squares_leave_float64_are_refused(kind):
     x = np.array([[1.0], [2.0], [3.0], [4.0]])
     message = (
         "Column 0: values vary on a scale of about 7.7e+199, whose square is outside the range of "
         "float64. Change the column's units first, for example divide it by 7.7e+199."
     )
     with raises(message):
-        GaussianMixture().fit(x * 0.6e200)
+        kind.fit(x * 0.6e200)
     with pytest.raises(ValueError, match=r"^Columns 0, 2: values vary on a scale of about"):
-        GaussianMixture().fit(make_table() * [1e-310, 1.0, 1e-310])
+        kind.fit(make_table() * [1e-310, 1.0, 1e-310])
 
 
 @pytest.mark.parametrize("kind", COVARIANCE_TYPES)
@@ -84,6 +91,23 @@ def test_rows_beyond_all_reach_are_refused_when_answering(method, kind):
     )
     with raises(message):
         getattr(mixture, method)(put(1e200))
+
+
+@pytest.mark.parametrize("kind", NEW.values(), ids=NEW)
+def test_rows_beyond_all_reach_are_refused_by_every_answer(kind):
+    frame = pd.DataFrame(put(1e200), columns=list("abc"))
+    fitted = kind.fit(make_frame())
+    for method in kind.answers:
+        with pytest.raises(ValueError, match=r"in 1 cell, first in row 5, column 'b' \(1e\+200\)"):
+            getattr(fitted, method)(frame)
+
+
+@pytest.mark.parametrize("kind", NEW.values(), ids=NEW)
+def test_rows_far_away_get_finite_answers_of_every_kind(kind):
+    fitted = kind.fit(make_table(), n_components=2)
+    for value in (1e8, -1e30, 1e90):
+        for result in answer(fitted, kind, put(value)):
+            assert np.isfinite(result).all()
 
 
 @pytest.mark.parametrize("value", [1e8, 1e30, 1e90])
@@ -123,9 +147,9 @@ TEXT = {
 
 
 @pytest.mark.parametrize(("X", "start"), TEXT.values(), ids=TEXT)
-def test_text_is_refused_with_its_place(X, start):
+def test_text_is_refused_with_its_place(kind, X, start):
     with raises(f"{start} is text, not a number. {TEXT_ADVICE}"):
-        GaussianMixture().fit(X)
+        kind.fit(X)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +164,10 @@ def test_text_is_refused_with_its_place(X, start):
     ],
     ids=["array", "pandas", "pandas object"],
 )
-def test_numbers_written_as_text_are_refused_with_the_way_to_convert_them(X, where):
+def test_numbers_written_as_text_are_refused_with_the_way_to_convert_them(kind, X, where):
     message = f"{where} is text, not a number. Convert the column first, for example with "
     with raises(f"{message}pandas.to_numeric."):
-        GaussianMixture().fit(X)
+        kind.fit(X)
 
 
 OTHER_TYPES = {
@@ -196,9 +220,9 @@ OTHER_TYPES = {
 
 
 @pytest.mark.parametrize(("X", "message"), OTHER_TYPES.values(), ids=OTHER_TYPES)
-def test_other_types_are_refused_with_an_example(X, message):
+def test_other_types_are_refused_with_an_example(kind, X, message):
     with raises(message):
-        GaussianMixture().fit(X)
+        kind.fit(X)
 
 
 OBJECTS = {
@@ -225,9 +249,9 @@ OBJECTS = {
 
 
 @pytest.mark.parametrize(("X", "message"), OBJECTS.values(), ids=OBJECTS)
-def test_objects_that_are_not_numbers_are_refused_with_their_place(X, message):
+def test_objects_that_are_not_numbers_are_refused_with_their_place(kind, X, message):
     with raises(f"{message} Leave the column out, or turn it into numbers first.", TypeError):
-        GaussianMixture().fit(X)
+        kind.fit(X)
 
 
 # ------------------------------------------------------------------ masks
@@ -245,10 +269,15 @@ def test_a_mask_counts_whatever_it_hides():
     np.testing.assert_array_equal(fit_quietly(np.ma.array(text, mask=hidden)).means_, expected)
 
 
-def test_a_mask_counts_when_imputing():
-    mixture = fit_quietly(make_table())
-    filled = mixture.impute(np.ma.masked_equal([[1.0, -999.0, 2.0]], -999.0))
-    np.testing.assert_array_equal(filled, mixture.impute([[1.0, np.nan, 2.0]]))
+def test_a_mask_counts_in_every_estimator(kind):
+    x = make_table()
+    hidden = np.isnan(x)
+    fitted = kind.fit(x)
+    masked = np.ma.array(np.where(hidden, -999.0, x), mask=hidden)
+    expected = answer(fitted, kind, x)
+    for estimator in (fitted, kind.fit(masked)):
+        for found, wanted in zip(answer(estimator, kind, masked), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
 
 
 def test_masked_integers_and_nan_beside_a_mask():
@@ -264,19 +293,20 @@ def test_masked_integers_and_nan_beside_a_mask():
 # ------------------------------------------------------------------ shapes
 
 
-def test_too_few_rows_and_columns():
-    found = "Found array with {} (shape={}) while a minimum of {} is required by GaussianMixture."
+def test_too_few_rows_and_columns(kind):
+    found = "Found array with {} (shape={}) while a minimum of {} is required by {}."
+    name = kind.cls.__name__
     for X in (make_table(1), make_frame().iloc[:1]):
-        with raises(found.format("1 sample(s)", (1, 3), 2)):
-            GaussianMixture().fit(X)
+        with raises(found.format("1 sample(s)", (1, 3), 2, name)):
+            kind.fit(X)
     for X in (np.empty((0, 3)), make_frame().iloc[:0], pl.from_pandas(make_frame()).head(0)):
-        with raises(found.format("0 sample(s)", (0, 3), 2)):
-            GaussianMixture().fit(X)
+        with raises(found.format("0 sample(s)", (0, 3), 2, name)):
+            kind.fit(X)
     for X in (np.empty((5, 0)), pd.DataFrame(index=range(5)), [[]] * 5):
-        with raises(found.format("0 feature(s)", (5, 0), 1)):
-            GaussianMixture().fit(X)
-    with raises(found.format("0 sample(s)", (0, 3), 1)):
-        fit_quietly(make_table()).impute(np.empty((0, 3)))
+        with raises(found.format("0 feature(s)", (5, 0), 1, name)):
+            kind.fit(X)
+    with raises(found.format("0 sample(s)", (0, 3), 1, name)):
+        answer(kind.fit(make_table()), kind, np.empty((0, 3)))
 
 
 def test_nothing_observed():
@@ -305,37 +335,37 @@ def test_more_components_than_rows():
 
 
 @pytest.mark.parametrize("X", [np.arange(5.0), [1.0, 2.0, 3.0], pa.array([1.0, 2.0]), []])
-def test_one_dimension_is_refused(X):
+def test_one_dimension_is_refused(kind, X):
     with pytest.raises(ValueError, match="Reshape your data either using"):
-        GaussianMixture().fit(X)
+        kind.fit(X)
     with pytest.raises(ValueError, match="Reshape your data either using"):
-        fit_quietly(make_table()).predict(X)
+        answer(kind.fit(make_table()), kind, X)
 
 
 @pytest.mark.parametrize("X", [pd.Series([1.0, 2.0]), pl.Series([1.0, 2.0])])
-def test_a_series_is_refused_with_the_way_to_a_table(X):
+def test_a_series_is_refused_with_the_way_to_a_table(kind, X):
     message = (
         "Expected a table with rows and columns, got a Series, which has one dimension. Pass "
         "X.to_frame() if it is one column; to use one row of a data frame, select it with a list, "
         "as in frame.iloc[[0]]."
     )
     with raises(message):
-        GaussianMixture().fit(X)
-    assert GaussianMixture().fit(X.to_frame("a") if hasattr(X, "iloc") else X.to_frame())
+        kind.fit(X)
+    assert kind.fit(X.to_frame("a") if hasattr(X, "iloc") else X.to_frame())
 
 
-def test_three_dimensions_are_refused():
+def test_three_dimensions_are_refused(kind):
     with pytest.raises(ValueError, match="Found array with dim 3, while dim <= 2 is required by"):
-        GaussianMixture().fit(np.zeros((3, 2, 2)))
+        kind.fit(np.zeros((3, 2, 2)))
 
 
-def test_rows_of_different_lengths_are_refused():
+def test_rows_of_different_lengths_are_refused(kind):
     message = (
         "X could not be read as a table: row 0 has 2 values, row 2 has 1. Every row needs the same "
         "number; use NaN or None for gaps."
     )
     with raises(message):
-        GaussianMixture().fit([[1.0, 2.0], [3.0, 4.0], [5.0]])
+        kind.fit([[1.0, 2.0], [3.0, 4.0], [5.0]])
 
 
 CONTAINERS = {
@@ -352,31 +382,31 @@ CONTAINERS = {
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
-def test_what_is_no_table_is_refused_with_the_way_to_one(name):
+def test_what_is_no_table_is_refused_with_the_way_to_one(kind, name):
     X, advice = CONTAINERS[name]
     message = (
         f"X is a {name} and could not be read as a table with rows and columns of numbers. Pass a "
         f"2-d array or a data frame{advice}."
     )
     with raises(message, TypeError):
-        GaussianMixture().fit(X)
+        kind.fit(X)
 
 
-def test_a_lazy_frame_is_refused():
+def test_a_lazy_frame_is_refused(kind):
     with raises("X is a LazyFrame, which holds no values yet: pass X.collect().", TypeError):
-        GaussianMixture().fit(pl.DataFrame({"a": [1.0, 2.0]}).lazy())
+        kind.fit(pl.DataFrame({"a": [1.0, 2.0]}).lazy())
 
 
 @pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.coo_array, sparse.dia_matrix])
-def test_sparse_matrices_are_refused(make):
+def test_sparse_matrices_are_refused(kind, make):
     message = (
         "X is a sparse matrix. Its zeros are values, not gaps, and a Gaussian mixture needs them "
         "all: pass X.toarray(), with NaN in the cells that are missing."
     )
     with raises(message, TypeError):
-        GaussianMixture().fit(make(np.eye(4)))
+        kind.fit(make(np.eye(4)))
     with raises(message, TypeError):
-        fit_quietly(make_table()).impute(make(np.eye(3)))
+        answer(kind.fit(make_table()), kind, make(np.eye(3)))
 
 
 # ------------------------------------------------------------------ names
@@ -390,17 +420,17 @@ def test_sparse_matrices_are_refused(make):
     ],
     ids=["pandas", "pyarrow"],
 )
-def test_duplicate_names_are_refused(X):
+def test_duplicate_names_are_refused(kind, X):
     message = (
         "The name 'a' is used by 2 columns, at positions 0, 2. Give every column its own name."
     )
     with raises(message):
-        GaussianMixture().fit(X)
+        kind.fit(X)
 
 
-def test_mixed_names_are_refused_as_in_scikit_learn():
+def test_mixed_names_are_refused_as_in_scikit_learn(kind):
     with pytest.raises(TypeError, match="Feature names are only supported if all input features"):
-        GaussianMixture().fit(make_frame().set_axis(["a", 1, 2], axis=1))
+        kind.fit(make_frame().set_axis(["a", 1, 2], axis=1))
 
 
 def test_names_that_are_numbers_or_tuples_are_no_names():
@@ -412,48 +442,57 @@ def test_names_that_are_numbers_or_tuples_are_no_names():
         np.testing.assert_array_equal(mixture.means_, fit_quietly(x).means_)
 
 
-@pytest.mark.parametrize("method", ["predict", "score_samples", "impute", "sample_missing", "bic"])
-def test_other_columns_than_fitted_are_refused(method):
-    ask = getattr(fit_quietly(make_table()), method)
-    for n_columns in (2, 4):
-        message = (
-            f"X has {n_columns} features, but GaussianMixture is expecting 3 features as input."
-        )
-        with raises(message):
-            ask(make_table(5, n_columns))
-    ask = getattr(fit_quietly(make_frame()), method)
-    mismatch = "The feature names should match those that were passed during fit.\n"
-    with raises(f"{mismatch}Feature names seen at fit time, yet now missing:\n- c\n"):
-        ask(make_frame()[["a", "b"]])
-    with raises(f"{mismatch}Feature names unseen at fit time:\n- s\n"):
-        ask(make_frame().assign(s="text"))
+def test_other_columns_than_fitted_are_refused(kind):
+    name = kind.cls.__name__
+    unnamed, named = kind.fit(make_table()), kind.fit(make_frame())
+    for method in (*kind.answers, *(["bic"] if name == "GaussianMixture" else [])):
+        ask = getattr(unnamed, method)
+        for n_columns in (2, 4):
+            with raises(
+                f"X has {n_columns} features, but {name} is expecting 3 features as input."
+            ):
+                ask(make_table(5, n_columns))
+        ask = getattr(named, method)
+        mismatch = "The feature names should match those that were passed during fit.\n"
+        with raises(f"{mismatch}Feature names seen at fit time, yet now missing:\n- c\n"):
+            ask(make_frame()[["a", "b"]])
+        with raises(f"{mismatch}Feature names unseen at fit time:\n- s\n"):
+            ask(make_frame().assign(s="text"))
+        with raises(f"{mismatch}Feature names must be in the same order as they were in fit.\n"):
+            ask(make_frame()[["b", "a", "c"]])
 
 
-@pytest.mark.parametrize("method", ["predict", "score_samples", "impute", "sample_missing"])
-def test_bad_cells_are_refused_when_answering(method):
-    ask = getattr(fit_quietly(make_frame()), method)
-    frame = make_frame()
+def test_bad_cells_are_refused_when_answering(kind):
+    fitted, frame = kind.fit(make_frame()), make_frame()
     frame.loc[5, "b"] = np.inf
-    with pytest.raises(ValueError, match=r"first in row 5, column 'b' \(inf\)"):
-        ask(frame)
-    text = make_frame().assign(b="x")
-    with raises(f"Row 0, column 'b': 'x' is text, not a number. {TEXT_ADVICE}"):
-        ask(text)
+    for method in kind.answers:
+        ask = getattr(fitted, method)
+        with pytest.raises(ValueError, match=r"first in row 5, column 'b' \(inf\)"):
+            ask(frame)
+        with raises(f"Row 0, column 'b': 'x' is text, not a number. {TEXT_ADVICE}"):
+            ask(make_frame().assign(b="x"))
 
 
-@pytest.mark.parametrize(
-    "method", ["predict", "score_samples", "impute", "sample_missing", "score"]
-)
-def test_answers_need_a_fit(method):
-    with pytest.raises(NotFittedError, match="This GaussianMixture instance is not fitted yet"):
-        getattr(GaussianMixture(), method)(make_table())
+def test_answers_need_a_fit(kind):
+    name = kind.cls.__name__
+    for method in (*kind.answers, *(["score"] if name == "GaussianMixture" else [])):
+        with pytest.raises(NotFittedError, match=f"This {name} instance is not fitted yet"):
+            getattr(kind.cls(), method)(make_table())
 
 
-def test_a_failed_fit_leaves_the_last_one_usable():
+def test_a_failed_fit_leaves_the_last_one_usable(kind):
     x = make_table()
-    mixture = fit_quietly(x)
-    before = mixture.impute(x)
-    for bad in (make_table(5, 4) * np.inf, [["a", 1.0]] * 3, np.empty((0, 2))):
+    fitted = kind.fit(x)
+    before = answer(fitted, kind, x)
+    bad_rows = make_table(5, 4)
+    for bad, weight in (
+        (bad_rows * np.inf, None),
+        ([["a", 1.0]] * 3, None),
+        (np.empty((0, 2)), None),
+        (bad_rows, -np.ones(5)),
+        (pd.DataFrame(bad_rows, columns=list("abcd")), np.zeros(5)),
+    ):
         with pytest.raises(ValueError):
-            mixture.fit(bad)
-        np.testing.assert_array_equal(mixture.impute(x), before)
+            fitted.fit(bad, kind.target(5), sample_weight=weight)
+        for found, wanted in zip(answer(fitted, kind, x), before, strict=True):
+            np.testing.assert_array_equal(found, wanted)

@@ -30,7 +30,8 @@ ORDER = [
     ),
     *("covariance", "initialize", "repair", "em", "conditional", "selection", "calibrate"),
     *("engines.threads", "engines.dask", "engines", "density"),
-    *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
+    *("estimators.warning", "estimators.validation", "estimators.options"),
+    *("estimators.progress", "estimators.mixture"),
     *(
         "estimators.automatic",
         "estimators.bounds",
