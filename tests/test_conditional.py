@@ -4,9 +4,11 @@ import numpy as np
 import oracles
 import pytest
 from conftest import size
-from scipy.stats import chisquare
+from scipy.optimize import brentq
+from scipy.stats import chisquare, norm
 
 from gapmix import GaussianMixture, plan
+from gapmix.conditional import mixture_quantile
 
 TYPES = ["full", "tied", "diag", "spherical"]
 SOLVERS = ["auto", *plan.SOLVERS]
@@ -144,6 +146,27 @@ def test_a_row_beyond_all_densities_gives_finite_shares():
     assert np.isfinite(model.score_samples(X)).all()
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     assert np.isfinite(model.impute(X)).all()
+
+
+@pytest.mark.parametrize("level", [0.001, 0.05, 0.5, 0.95])
+def test_quantiles_of_mixtures_are_where_the_distribution_function_says(level):
+    rng = np.random.default_rng(0)
+    weight = rng.dirichlet(np.ones(3), 50).T
+    mean, std = 10 * rng.standard_normal((3, 50)), np.exp(rng.standard_normal((3, 50)))
+    for cell, found in enumerate(mixture_quantile(level, weight, mean, std)):
+
+        def excess(x, c=cell):
+            return weight[:, c] @ norm.cdf(x, mean[:, c], std[:, c]) - level
+
+        assert found == pytest.approx(brentq(excess, -100, 100, xtol=1e-13), abs=1e-10)
+
+
+@pytest.mark.parametrize("far", [1e12, 1e30, 1e100])
+@pytest.mark.parametrize("share", [0.0, 1e-14])
+def test_a_component_far_away_without_weight_does_not_blur_quantiles(far, share):
+    weight = np.array([[1.0 - share], [share]])
+    found = mixture_quantile(0.95, weight, np.array([[0.3], [far]]), np.ones((2, 1)))
+    assert found[0] == pytest.approx(0.3 + norm.ppf(0.95), abs=1e-10)
 
 
 # ------------------------------------------------------------------ family F

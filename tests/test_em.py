@@ -241,6 +241,36 @@ def test_an_emptied_component_is_repaired_and_the_repair_recorded(covariance_typ
     assert falls(model) <= 1e-9
 
 
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_a_component_a_prior_leaves_empty_stays_so_and_the_fit_converges(covariance_type):
+    # A target of three values and as many clear groups: eight components are too many.
+    rng = np.random.default_rng(0)
+    group = np.repeat([0.0, 1.0, 2.0], 40)
+    X = np.column_stack([rng.standard_normal((120, 2)) + 6 * group[:, None], group])
+    options = {"covariance_type": covariance_type, "shrinkage": "auto", "mean_shrinkage": "auto"}
+    for seed in range(3):
+        model = GaussianMixture(8, random_state=seed, **options).fit(X)  # a warning is an error
+        assert repairs(model) == []
+        assert falls(model) <= 1e-9
+        assert is_finite(model)
+
+
+def test_a_shared_covariance_is_divided_by_the_rows_there_are():
+    X = np.random.default_rng(0).standard_normal((30, 2)) * [1.0, 5.0]
+    model = fit(
+        X,
+        2,
+        covariance_type="tied",
+        shrinkage=1.0,  # so that the component without rows is left alone
+        reg_covar=0.0,
+        weights_init=[1.0, 0.0],
+        means_init=[[0.0, 0.0], [1e9, 1e9]],
+        precisions_init=np.eye(2),
+    )
+    assert model.weights_.tolist() == [1.0, 0.0]
+    np.testing.assert_allclose(model.covariances_, np.cov(X.T, bias=True), rtol=1e-12)
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("covariance_type", TYPES)
 def test_a_collapse_is_repaired_or_named_and_never_nan(covariance_type, solver):

@@ -131,8 +131,10 @@ def m_step(moments: Moments, parameters: Parameters, settings: Settings) -> Para
     safe = np.where(alive, resp, 1.0)
     seen = _add_prior_rows(moments._replace(resp=safe), parameters.means, settings.regularizer)
     shift = seen.first / seen.resp[:, None]
+    # A shared covariance is divided by the rows of all components together.
+    counted = resp if settings.covariance_type == "tied" else safe
     covariances = estimate(
-        safe, _scatter(seen, shift), settings.covariance_type, settings.regularizer
+        counted, _scatter(seen, shift), settings.covariance_type, settings.regularizer
     )
     if len(covariances) == len(alive):
         covariances[~alive] = parameters.covariances[~alive]
@@ -317,7 +319,9 @@ def _step(
     `updated` is the plain step. It is taken unless the accelerator proposes something else, and
     always after a repair, which ends what the accelerator knew.
     """
-    plain, revived = _revived(updated, resp, allowed=_may_repair(state))
+    # A prior keeps an empty component proper, and asks for it to be empty.
+    revive = _may_repair(state) and settings.regularizer.shrinkage == 0
+    plain, revived = _revived(updated, resp, allowed=revive)
     accelerator = state.accelerator
     if accelerator is not None and not revived:
         accelerator = accelerate.observe(

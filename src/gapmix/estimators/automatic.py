@@ -160,7 +160,10 @@ def _calibrate(
 
     Columns that do not vary say nothing about it.
     """
-    judged = hidden & (np.nanmin(x, axis=0) < np.nanmax(x, axis=0))
+    known = ~np.isnan(x)
+    low = np.min(x, axis=0, where=known, initial=np.inf)
+    high = np.max(x, axis=0, where=known, initial=-np.inf)
+    judged = hidden & (low < high)
     if not judged.any():
         return None
     return selection.calibrate_intervals(density.distribution(mixture._density(), shown, x)[judged])

@@ -16,7 +16,13 @@ from gapmix.estimators import automatic, options
 from gapmix.estimators.automatic import Chosen, Task
 from gapmix.estimators.labels import find_classes, read_labels, read_priors
 from gapmix.estimators.mixture import GaussianMixture
-from gapmix.estimators.validation import column_names, read_table, read_weights, warn_codes
+from gapmix.estimators.validation import (
+    column_names,
+    keeping_last_fit,
+    read_table,
+    read_weights,
+    warn_codes,
+)
 
 COOLEST, HOTTEST = 0.02, 1.5  # range of the exponent that calibrates densities
 MAX_ROUNDS = 20  # of sharing unlabelled rows among classes
@@ -139,6 +145,7 @@ class GaussianMixtureClassifier(ClassifierMixin, BaseEstimator):
 
     # ---------------------------------------------------------------- fitting
 
+    @keeping_last_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit a mixture to the rows of each class.
 
@@ -160,18 +167,19 @@ class GaussianMixtureClassifier(ClassifierMixin, BaseEstimator):
         labels, known = read_labels(self, y, len(x))
         weight = read_weights(sample_weight, len(x))
         names = column_names(self)
-        warn_codes(x[weight > 0], names)
+        warn_codes(x, weight, names)
         classes, code = find_classes(labels, known, weight)
         weight = weight * self._class_weights(classes, code, labels[known])
         units = scaling.measure(x, weight, common=self.covariance_type == "spherical")
         options.check_magnitudes(units, names)
-        options.warn_unknown(units, names)
+        options.warn_unknown(x, weight, names)
         seed = int(check_random_state(self.random_state).randint(2**31))
 
         tasks = [
             Task(x[code == c], weight[code == c], names, whole_rows=True, units=units)
             for c in range(len(classes))
         ]
+        self._refuse_small_classes(classes, tasks)
         pooled = self._pool(tasks, seed)
         tasks = [task._replace(pooled=pooled) for task in tasks]
         chosen = [automatic.fit(self, task, seed + c) for c, task in enumerate(tasks)]
@@ -199,11 +207,28 @@ class GaussianMixtureClassifier(ClassifierMixin, BaseEstimator):
                     f"Invalid value for {name!r}: {value!r}. It must be True or False."
                 )
 
+    def _refuse_small_classes(self, classes: np.ndarray, tasks: list[Task]) -> None:
+        """Raise an error that names a class with too few rows for a mixture."""
+        n_needed = 1 if self.n_components == "auto" else int(self.n_components)
+        for label, task in zip(classes.tolist(), tasks, strict=True):
+            n_useful = int(((task.weight > 0) & ~np.isnan(task.x).all(axis=1)).sum())
+            if n_useful < n_needed:
+                raise ValueError(
+                    f"Class {label!r} has {n_useful} of {len(task.x)} rows with an observed value, "
+                    f"and a mixture of {n_needed} components needs at least {n_needed}. Lower "
+                    "n_components, or leave the class out."
+                )
+
     def _class_weights(
         self, classes: np.ndarray, code: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
         """Return the factor of every row's weight, (n,); 1 for rows without a label."""
         factor = compute_class_weight(self.class_weight, classes=classes, y=labels)
+        if not ((factor > 0) & (factor < np.inf)).all():
+            raise ValueError(
+                f"class_weight={self.class_weight!r}: every class needs a positive weight. To "
+                "leave a class out, leave out its rows."
+            )
         return np.where(code >= 0, factor[np.maximum(code, 0)], 1.0)
 
     def _pool(self, tasks: list[Task], seed: int) -> np.ndarray:

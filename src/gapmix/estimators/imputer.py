@@ -18,6 +18,7 @@ from gapmix.estimators.bounds import read_bounds
 from gapmix.estimators.validation import (
     column_names,
     fill_frame,
+    keeping_last_fit,
     read_table,
     read_targets,
     read_weights,
@@ -180,6 +181,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         filled = density.fill(self.mixture_._density(), joint).mean[:, : x.shape[1]]
         return self._finish(x, self._bounded(x, filled))
 
+    @keeping_last_fit
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """Fit; return the table as a matrix, and the targets if they are modelled."""
         self._check_parameters()
@@ -187,12 +189,13 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         names = column_names(self)
         read_bounds(self.bounds, names, getattr(self, "feature_names_in_", None))
         weight = read_weights(sample_weight, len(x))
-        warn_codes(x[weight > 0], names)
+        warn_codes(x, weight, names)
         targets = read_targets(self, y, len(x)) if self.use_target else None
         joint, all_names = x, names
         if targets is not None:
             joint = np.column_stack([x, targets])
             all_names = names + [f"target {j}" for j in range(targets.shape[1])]
+        options.warn_unknown(joint, weight, all_names)
         seed = int(check_random_state(self.random_state).randint(2**31))
         task = automatic.Task(joint, weight, all_names)
         chosen = automatic.fit(self, task, seed)
@@ -263,7 +266,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return log p(x_o) of each row under the mixture."""
-        return density.score(self._density(), self._read(X)).log_prob
+        x = self._read(X)
+        return density.score(self._density(), x).log_prob
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of what `transform` returns."""
@@ -277,7 +281,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     def _density(self) -> Density:
         """Return the density of the columns, the target integrated out."""
         whole = self.mixture_._density()._replace(n_jobs=self.n_jobs)
-        if not self.use_target:
+        if self.mixture_.n_features_in_ == self.n_features_in_:
             return whole
         return density.marginal(whole, np.arange(self.n_features_in_))
 

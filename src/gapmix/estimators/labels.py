@@ -57,12 +57,16 @@ def read_priors(priors: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndar
     """Return the probabilities of the classes, by default their shares of the rows."""
     if priors is None:
         return totals / totals.sum()
-    values = np.asarray(priors, dtype=float)
-    if values.shape != classes.shape or not (values > 0).all():
-        raise ValueError(
-            f"priors={priors!r} must hold a positive number for each of the {len(classes)} "
-            f"classes {classes.tolist()}."
-        )
+    wrong = ValueError(
+        f"priors={priors!r} must hold a positive number for each of the {len(classes)} classes "
+        f"{classes.tolist()}."
+    )
+    try:
+        values = np.asarray(priors, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise wrong from error
+    if values.shape != classes.shape or not ((values > 0) & (values < np.inf)).all():
+        raise wrong
     return values / values.sum()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,12 @@ from gapmix.estimators import options
 from gapmix.estimators.progress import reporting
 from gapmix.estimators.validation import (
     column_names,
+    keeping_last_fit,
     read_table,
     read_weights,
     warn_codes,
 )
+from gapmix.estimators.warning import warn_user
 from gapmix.parameters import (
     Parameters,
     dense_covariances,
@@ -234,6 +235,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     # ---------------------------------------------------------------- fitting
 
+    @keeping_last_fit
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None) -> Any:
         """Fit the mixture to the rows of X, NaN where missing.
 
@@ -256,7 +258,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         weight = read_weights(sample_weight, len(x))
         x_val = None if X_val is None else read_table(self, X_val, reset=False)
         names = column_names(self)
-        warn_codes(x[weight > 0], names)
+        warn_codes(x, weight, names)
+        options.warn_unknown(x, weight, names)
         return self._fit_matrix(x, weight, x_val, names)
 
     def _fit_matrix(
@@ -286,7 +289,6 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         if units is None:
             units = scaling.measure(x, weight, common=spherical)
         options.check_magnitudes(units, names)
-        options.warn_unknown(units, names)
         split_seed, *start_seeds = seeds.spawn(2 if continues else 1 + self.n_init)
         x, weight, held = options.set_aside(self, x, weight, x_val, split_seed)
         chosen, rows = self._plan_rows(x, weight, units, self.solver)
@@ -332,7 +334,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             )
             self._store(best, units, chosen)
         if not best.converged and self.tol > 0:
-            warnings.warn(options.advise(best, self.tol), ConvergenceWarning, stacklevel=3)
+            warn_user(options.advise(best, self.tol), ConvergenceWarning)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:

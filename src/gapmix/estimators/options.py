@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -14,6 +13,7 @@ from scipy.linalg import lapack
 from gapmix import covariance, em, initialize
 from gapmix.covariance import Regularizer
 from gapmix.estimators.validation import name_columns
+from gapmix.estimators.warning import warn_user
 from gapmix.parameters import (
     NotPositiveDefiniteError,
     Parameters,
@@ -190,21 +190,20 @@ def _drop_empty(x: np.ndarray, name: str) -> np.ndarray:
     return x[~empty]
 
 
-def warn_unknown(units: Scaling, names: list[str]) -> None:
-    """Warn about columns that have no observed value."""
-    unknown = [name for name, known in zip(names, units.known, strict=True) if not known]
-    if not unknown:
+def warn_unknown(x: np.ndarray, weight: np.ndarray, names: list[str]) -> None:
+    """Warn about columns that have no observed value; a table without any is refused elsewhere."""
+    known = weight @ ~np.isnan(x) > 0
+    unknown = [name for name, seen in zip(names, known, strict=True) if not seen]
+    if not unknown or not known.any():
         return
     has, it_is, it, its = (
         ("has", "It is", "it", "its")
         if len(unknown) == 1
         else ("have", "They are", "them", "their")
     )
-    warnings.warn(
+    warn_user(
         f"{name_columns(unknown)} {has} no observed value. {it_is} kept, with mean 0 and variance "
-        f"1: nothing can be learned about {it}, and {its} gaps are filled with 0.",
-        UserWarning,
-        stacklevel=4,
+        f"1: nothing can be learned about {it}, and {its} gaps are filled with 0."
     )
 
 

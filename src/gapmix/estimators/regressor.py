@@ -14,6 +14,7 @@ from gapmix import density
 from gapmix.estimators import automatic, options
 from gapmix.estimators.validation import (
     column_names,
+    keeping_last_fit,
     read_table,
     read_targets,
     read_weights,
@@ -116,6 +117,7 @@ class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         return tags
 
+    @keeping_last_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the joint density of X and y.
 
@@ -139,12 +141,15 @@ class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"y has no observed value in {len(x)} rows: nothing can be learned.")
         weight = read_weights(sample_weight, len(x))
         names = column_names(self)
-        warn_codes(x[weight > 0], names)
         n_targets = targets.shape[1]
+        joint = np.column_stack([x, targets])
+        all_names = names + [f"target {j}" for j in range(n_targets)]
+        warn_codes(joint, weight, all_names)
+        options.warn_unknown(joint, weight, all_names)
         task = automatic.Task(
-            np.column_stack([x, targets]),
+            joint,
             weight,
-            names + [f"target {j}" for j in range(n_targets)],
+            all_names,
             target_columns=np.arange(x.shape[1], x.shape[1] + n_targets),
         )
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -166,9 +171,15 @@ class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
 
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return quantiles of y given x_o, (n_levels, n_samples) or with targets as last axis."""
-        wanted = np.atleast_1d(np.asarray(levels, dtype=float))
-        if wanted.ndim != 1 or not ((wanted > 0) & (wanted < 1)).all():
-            raise ValueError(f"levels={levels!r}: each must lie strictly between 0 and 1.")
+        wrong = ValueError(
+            f"levels={levels!r} must hold at least one number, each strictly between 0 and 1."
+        )
+        try:
+            wanted = np.atleast_1d(np.asarray(levels, dtype=float))
+        except (TypeError, ValueError) as error:
+            raise wrong from error
+        if wanted.ndim != 1 or not wanted.size or not ((wanted > 0) & (wanted < 1)).all():
+            raise wrong
         joint = self._joint(X)
         return self._targets(density.quantiles(self._density(), joint, wanted))
 

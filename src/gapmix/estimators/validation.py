@@ -5,8 +5,8 @@ Below this module nothing is checked again.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from numbers import Real
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -15,6 +15,8 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
+
+from gapmix.estimators.warning import warn_user
 
 CODE_SHARE = 0.005  # an extreme integer is suspected if at least this share of the values equals it
 MAX_NAMES = 5  # names listed in a message before "and N more"
@@ -29,6 +31,24 @@ class Marks(NamedTuple):
 
 
 NO_MARKS = Marks()
+COLUMNS = ("n_features_in_", "feature_names_in_")  # what is recorded of a table before it is fitted
+
+
+def keeping_last_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a `fit` that, when it fails, leaves the columns recorded as those of the last fit."""
+
+    @wraps(fit)
+    def whole(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = {name: getattr(self, name) for name in COLUMNS if hasattr(self, name)}
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            for name in COLUMNS:
+                vars(self).pop(name, None)
+            vars(self).update(before)
+            raise
+
+    return whole
 
 
 def read_marks(missing_values: Any) -> Marks:
@@ -201,8 +221,13 @@ def fill_frame(X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
     return frame.with_columns(*columns).to_native() if columns else X
 
 
-def warn_codes(x: np.ndarray, names: list[str]) -> None:
-    """Warn where one extreme integer repeats far from all other values of its column."""
+def warn_codes(x: np.ndarray, weight: np.ndarray, names: list[str]) -> None:
+    """Warn where one extreme integer repeats far from all other values of its column.
+
+    Rows of weight 0 are not looked at.
+    """
+    if not weight.all():
+        x = x[weight > 0]
     for j, name in enumerate(names):
         column = x[:, j]
         column = column[~np.isnan(column)]
@@ -222,12 +247,10 @@ def warn_codes(x: np.ndarray, names: list[str]) -> None:
             rest = column[beyond]
             gap = min(abs(rest.min() - code), abs(rest.max() - code))
             if gap > 2.0 * (rest.max() - rest.min()) and np.unique(rest).size >= 5:
-                warnings.warn(
+                warn_user(
                     f"Column {name}: the value {code:g} occurs {n_code} times, far from all others "
                     f"({rest.min():g} to {rest.max():g}). It is taken as a number. If it stands "
-                    "for a gap, replace it by NaN first.",
-                    UserWarning,
-                    stacklevel=4,
+                    "for a gap, replace it by NaN first."
                 )
 
 
