@@ -217,7 +217,10 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
         "GaussianMixtureImputer": composed(
             GaussianMixtureImputer,
             parts=("mixture_",),
-            state=("selection_", "calibration_", "n_components_", "n_iter_", "indicated_"),
+            state=(
+                *("selection_", "calibration_", "n_components_", "n_iter_"),
+                *("indicated_", "constant_"),
+            ),
         ),
         "GaussianMixtureRegressor": composed(
             GaussianMixtureRegressor,

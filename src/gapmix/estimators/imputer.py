@@ -79,6 +79,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         Iterations of the fit, of the slowest one if several were united.
     indicated_ : ndarray of int
         Numbers of the columns that `add_indicator` appends an indicator of.
+    constant_ : ndarray of shape (n_features_in_,)
+        The value of columns that showed one value only, NaN for the others. Their gaps are filled
+        with it, without spread.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -199,6 +202,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         seed = int(check_random_state(self.random_state).randint(2**31))
         task = automatic.Task(joint, weight, all_names)
         chosen = automatic.fit(self, task, seed)
+        self.constant_ = _find_constants(x[weight > 0])
         gaps = np.isnan(x).any(axis=0)
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
         self.mixture_ = chosen.mixture
@@ -293,12 +297,15 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
 
     def _fill(self, x: np.ndarray) -> Filled:
         filled = density.fill(self._density(), x)
-        return filled._replace(mean=self._bounded(x, filled.mean))
+        std = np.where(np.isnan(self.constant_), filled.std, 0.0)
+        return filled._replace(mean=self._bounded(x, filled.mean), std=std)
 
     def _bounded(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Bring filled values within the bounds of their columns."""
-        if not self.bounds:
+        """Bring filled values to their column's constant, if it is one, and within its bounds."""
+        constant = ~np.isnan(self.constant_)
+        if not self.bounds and not constant.any():
             return values
+        values = np.where(constant & np.isnan(x), self.constant_, values)
         names = column_names(self)
         low, high = read_bounds(self.bounds, names, getattr(self, "feature_names_in_", None))
         return np.where(np.isnan(x), np.clip(values, low, high), values)
@@ -308,3 +315,11 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         if not self.indicated_.size:
             return filled
         return np.column_stack([filled, np.isnan(x[:, self.indicated_])])
+
+
+def _find_constants(x: np.ndarray) -> np.ndarray:
+    """Return the value of columns whose observed values are all the same, NaN for others, (d,)."""
+    observed = ~np.isnan(x)
+    low = np.min(x, axis=0, initial=np.inf, where=observed)
+    high = np.max(x, axis=0, initial=-np.inf, where=observed)
+    return np.where(low == high, low, np.nan)
