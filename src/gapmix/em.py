@@ -332,7 +332,7 @@ def _step(
             equal_weights=settings.equal_weights,
         )
         proposal = None
-        if is_steady(state.objectives):
+        if is_steady(state.objectives, len(resp)):
             accelerator, proposal = accelerate.propose(accelerator)
         if proposal is not None:
             try:

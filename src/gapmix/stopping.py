@@ -10,7 +10,9 @@ WINDOW = 3  # passes whose gains are taken together: proposals gain unevenly
 N_LOOKED_AT = 2 * WINDOW + 1  # objectives that the estimate looks at
 N_AGREEING = 2  # passes in a row whose estimates must be small: one may be so by chance
 LARGEST_RATIO = 0.999  # of successive gains; beyond, the limit is too far to be told
-STEADY_GAIN = 0.01  # per row; steps that gain more may still be choosing between optima
+# Gains per row below which EM only creeps. Larger ones may still be choosing between optima, and a
+# long proposal would choose another; one component has one optimum.
+STEADY_GAIN, STEADY_GAIN_ALONE = 1e-4, 1e-2
 NOISE = 8.0  # gains of so many units in the last place are rounding error
 
 
@@ -31,6 +33,7 @@ def to_limit(objectives: Sequence[float]) -> float:
     return gain * ratio / (1.0 - ratio)
 
 
-def is_steady(objectives: Sequence[float]) -> bool:
+def is_steady(objectives: Sequence[float], n_components: int) -> bool:
     """Tell whether gains have become small, so that EM only creeps towards an optimum."""
-    return len(objectives) > 1 and objectives[-1] - objectives[-2] < STEADY_GAIN
+    largest = STEADY_GAIN_ALONE if n_components == 1 else STEADY_GAIN
+    return len(objectives) > 1 and objectives[-1] - objectives[-2] < largest
