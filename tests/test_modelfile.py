@@ -16,9 +16,15 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
 
 import gapmix
-from gapmix import GaussianMixture
+from gapmix import (
+    GaussianMixture,
+    GaussianMixtureClassifier,
+    GaussianMixtureImputer,
+    GaussianMixtureRegressor,
+)
 from gapmix.modelfile import ModelFileError, composed
 from gapmix.modelvalues import decode, encode
 from gapmix.plan import TreeOptions
@@ -195,6 +201,93 @@ def test_files_of_format_1_load():
     assert loaded.feature_names_in_.tolist() == expected["names"]
     assert loaded.weights_init == [0.5, 0.5]
     assert loaded.history_[0].events[0].startswith("shrinkage: pooled covariance")
+
+
+NAMES = ["a", "b", "c", "d"]
+LABELS = np.repeat(["no", "yes"], 60)
+COMPOSED = {
+    "imputer": (GaussianMixtureImputer(2, random_state=0), None),
+    "imputer with everything": (
+        GaussianMixtureImputer(
+            "auto",
+            max_components=3,
+            missing_values=[-999, "?", None],
+            add_indicator=True,
+            bounds={"a": (0, None), 2: (None, 1.5)},
+            random_state=0,
+        ),
+        None,
+    ),
+    "imputer with a target": (
+        GaussianMixtureImputer(1, use_target=True, covariance_type="diag"),
+        np.arange(120.0),
+    ),
+    "imputer of a constant column": (GaussianMixtureImputer(1), "constant"),
+    "regressor": (GaussianMixtureRegressor(2, random_state=0), np.arange(120.0)),
+    "regressor of any size": (
+        GaussianMixtureRegressor(max_components=3, random_state=0, covariance_type="tied"),
+        np.column_stack([np.arange(120.0), np.tile([1.0, np.nan], 60)]),
+    ),
+    "classifier": (GaussianMixtureClassifier(1, random_state=0), LABELS),
+    "classifier of any size": (
+        GaussianMixtureClassifier(
+            max_components=3,
+            random_state=0,
+            class_weight={"no": 2.0, "yes": 1.0},
+            priors=(0.3, 0.7),
+            use_unlabelled=True,
+        ),
+        np.where(np.arange(120) % 5 > 0, LABELS, None),
+    ),
+    "classifier of truths": (GaussianMixtureClassifier(1, random_state=0), LABELS == "yes"),
+}
+METHODS = (
+    *("transform", "impute_with_std", "intervals", "score_samples"),
+    *("predict", "predict_proba", "predict_quantiles"),
+)
+
+
+def said_by(estimator, table):
+    """Return everything an estimator made of mixtures has to say about a table."""
+    found = [getattr(estimator, name)(table) for name in METHODS if hasattr(estimator, name)]
+    if isinstance(estimator, GaussianMixtureImputer):
+        found.append(estimator.get_feature_names_out().tolist())
+        found.append(estimator.sample(table, 2, random_state=0))
+    if isinstance(estimator, GaussianMixtureRegressor):
+        found += [estimator.predict(table, return_std=True), estimator.sample_y(table, 2)]
+    return found
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_a_loaded_imputer_regressor_or_classifier_answers_with_the_same_bits(name, tmp_path):
+    estimator, y = COMPOSED[name]
+    table = pd.DataFrame(make_rows(), columns=NAMES)
+    if isinstance(y, str):
+        table["b"], y = table["b"].where(table["b"].isna(), 0.1), None
+    estimator = clone(estimator).fit(table, y)
+    loaded = copy_through(tmp_path / "m", estimator)
+    assert type(loaded) is type(estimator)
+    np.testing.assert_equal(loaded.get_params(), estimator.get_params())
+    assert set(vars(loaded)) == set(vars(estimator))
+    for attribute, value in vars(estimator).items():
+        if attribute not in ("mixture_", "mixtures_", *estimator.get_params()):
+            np.testing.assert_equal(getattr(loaded, attribute), value)
+            assert type(getattr(loaded, attribute)) is type(value), attribute
+    assert_same_bits(said_by(estimator, table), said_by(loaded, table))
+    again = copy_through(tmp_path / "again", loaded)
+    assert_same_bits(said_by(estimator, table), said_by(again, table))
+    with pytest.raises(ValueError, match="feature names"):
+        getattr(loaded, "transform", getattr(loaded, "predict", None))(table[["b", "a", "c", "d"]])
+    refitted = loaded.fit(table, y)
+    if refitted.random_state is not None:
+        assert_same_bits(said_by(estimator, table), said_by(refitted, table))
+
+
+@pytest.mark.parametrize("name", ["imputer", "regressor", "classifier"])
+def test_an_estimator_that_is_not_fitted_is_not_saved(name, tmp_path):
+    with pytest.raises(NotFittedError):
+        gapmix.save(clone(COMPOSED[name][0]), tmp_path / "m")
+    assert os.listdir(tmp_path) == []
 
 
 def test_the_safetensors_library_reads_the_file(tmp_path):

@@ -11,8 +11,9 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from every_estimator import NEW
 from sklearn import config_context
-from sklearn.base import clone, is_clusterer
+from sklearn.base import clone, is_classifier, is_clusterer, is_regressor
 from sklearn.mixture import GaussianMixture as Reference
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -20,7 +21,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gapmix
-from gapmix import GaussianMixture
+from gapmix import (
+    GaussianMixture,
+    GaussianMixtureClassifier,
+    GaussianMixtureImputer,
+    GaussianMixtureRegressor,
+)
 
 COVARIANCE_TYPES = ["full", "tied", "diag", "spherical"]
 OWN_PARAMETERS = {
@@ -56,6 +62,14 @@ def make_rows(n: int = 90, *, gaps: float = 0.15) -> np.ndarray:
         *(GaussianMixture(n_components=2, covariance_type=kind) for kind in COVARIANCE_TYPES[1:]),
         GaussianMixture(solver="naive"),
         GaussianMixture(n_components=2, shrinkage="auto", weights="equal"),
+        GaussianMixtureImputer(),
+        GaussianMixtureImputer(n_components=2, add_indicator=True, covariance_type="diag"),
+        GaussianMixtureImputer(n_components=1, use_target=True),
+        GaussianMixtureRegressor(),
+        GaussianMixtureRegressor(n_components=2),
+        GaussianMixtureClassifier(),
+        GaussianMixtureClassifier(n_components=1, calibrate=False, covariance_type="tied"),
+        GaussianMixtureClassifier(use_unlabelled=True, class_weight="balanced"),
     ]
 )
 def test_scikit_learn_checks_pass(estimator, check):
@@ -110,6 +124,53 @@ def test_every_parameter_and_fitted_attribute_is_documented(kind):
     public = [name for name in vars(fitted) if not name.startswith("_")]
     missing = [name for name in public if f"{name} " not in doc and f"{name}," not in doc]
     assert missing == []
+
+
+@pytest.mark.parametrize("kind", NEW.values(), ids=NEW)
+def test_every_estimator_documents_its_parameters_and_attributes(kind):
+    x = pd.DataFrame(make_rows(), columns=list("abc"))
+    fitted = kind.cls(2, random_state=0).fit(x, kind.target(90))
+    doc = inspect.getdoc(kind.cls)
+    public = [name for name in vars(fitted) if not name.startswith("_")]
+    assert {"n_components", "n_features_in_", "selection_", "n_iter_"} <= set(public)
+    missing = [
+        name for name in public if not any(f"{name}{end}" in doc for end in (" :", ",", "\n"))
+    ]
+    assert missing == []
+    for name in dir(kind.cls):
+        method = getattr(kind.cls, name)
+        if callable(method) and not name.startswith("_") and "gapmix" in method.__module__:
+            assert inspect.getdoc(method), name
+
+
+@pytest.mark.parametrize("kind", NEW.values(), ids=NEW)
+def test_every_estimator_fits_in_joblib_processes_and_threads(kind):
+    x = make_rows()
+    model = kind.cls(1, random_state=0, n_jobs=1)
+    expected = clone(model).fit(x, kind.target(90))
+    with joblib.parallel_config("threading"):
+        fits = joblib.Parallel(n_jobs=2)(
+            joblib.delayed(clone(model).fit)(x, kind.target(90)) for _ in range(2)
+        )
+    method = kind.answers[0]
+    for fitted in fits:
+        np.testing.assert_array_equal(getattr(fitted, method)(x), getattr(expected, method)(x))
+    again = joblib.Parallel(n_jobs=2)(
+        joblib.delayed(getattr(expected, method))(part) for part in (x[:45], x[45:])
+    )
+    np.testing.assert_allclose(
+        np.concatenate(again) if again[0].dtype.kind == "f" else np.hstack(again),
+        getattr(expected, method)(x),
+        rtol=1e-12,
+    )
+
+
+def test_every_estimator_is_known_for_what_it_is():
+    assert is_regressor(GaussianMixtureRegressor())
+    assert is_classifier(GaussianMixtureClassifier())
+    assert repr(GaussianMixtureImputer()) == "GaussianMixtureImputer()"
+    assert repr(GaussianMixtureRegressor(3)) == "GaussianMixtureRegressor(n_components=3)"
+    assert not hasattr(clone(GaussianMixtureImputer(1).fit(make_rows())), "mixture_")
 
 
 @pytest.mark.parametrize("kind", COVARIANCE_TYPES)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
@@ -238,7 +240,9 @@ class GaussianMixtureClassifier(ClassifierMixin, BaseEstimator):
         for task in tasks:
             one = automatic.make(self, 1, seed).set_params(covariance_type="full")
             share = float(task.weight.sum()) / total
-            pooled = pooled + share * task.fit(one).covariances_[0]
+            with warnings.catch_warnings():  # a prior may be rough; the fits under it are told of
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                pooled = pooled + share * task.fit(one).covariances_[0]
         return np.asarray(pooled)
 
     def _calibrate(self, chosen: list[Chosen], priors: np.ndarray) -> float:

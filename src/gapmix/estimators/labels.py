@@ -26,6 +26,10 @@ def read_labels(estimator: Any, y: Any, n: int) -> tuple[np.ndarray, np.ndarray]
     if not known.all():
         labels = labels.astype(object)
     given = labels[known]
+    if given.dtype == object and len({isinstance(label, str) for label in given}) > 1:
+        raise TypeError(
+            "y holds labels that are text and labels that are not; write all of them the same way."
+        )
     check_classification_targets(np.array(given.tolist()))
     return labels, known
 
@@ -71,11 +75,24 @@ def read_priors(priors: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndar
 
 
 def _to_array(y: Any) -> np.ndarray:
+    if hasattr(y, "to_pylist"):  # pyarrow
+        return _to_objects(y.to_pylist())
+    if hasattr(y, "to_list") and not isinstance(y.dtype, np.dtype):  # nullable, categories, polars
+        return _to_objects(y.to_list())
     array = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if array.dtype.kind in "US" and not isinstance(y, np.ndarray):
         return np.asarray(y, dtype=object)  # a None among texts must not become 'None'
     return np.asarray(array)
 
 
+def _to_objects(labels: list[Any]) -> np.ndarray:
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
+
+
 def _is_missing(label: Any) -> bool:
-    return label is None or label != label or type(label).__name__ in ("NAType", "NaTType")
+    # NA first: it cannot be compared, not even with itself
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return bool(label != label)

@@ -1,0 +1,266 @@
+"""How many components: which sizes are tried, what judges them, what is kept of them."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+from every_estimator import NEW
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+
+from gapmix import GaussianMixtureClassifier, GaussianMixtureImputer, GaussianMixtureRegressor
+from gapmix.estimators import automatic
+from gapmix.selection import (
+    SIZES,
+    Candidate,
+    grow,
+    hide_cells,
+    hide_rows,
+    list_sizes,
+    measure_error,
+    share_by_error,
+    share_by_log_score,
+)
+
+
+def make_groups(n: int = 150, *, n_groups: int = 3, gaps: float = 0.2, seed: int = 0):
+    """Return rows in groups far apart, with gaps, and the group of each."""
+    rng = np.random.default_rng(seed)
+    group = np.arange(n) % n_groups
+    x = 9.0 * group[:, None] + rng.normal(size=(n, 3)) * [1.0, 2.0, 1.0]
+    x[:, 1] *= np.where(group == 1, -1.0, 1.0)  # not on a line, which one component could follow
+    x[rng.random(x.shape) < gaps] = np.nan
+    return x, group
+
+
+def candidates(*losses: float) -> tuple[Candidate, ...]:
+    return tuple(Candidate(i + 1, loss, -loss, 1, 0.0) for i, loss in enumerate(losses))
+
+
+# ------------------------------------------------------------------ the pieces
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "largest", "wanted"),
+    [
+        (1, None, [1]),
+        (19, None, [1]),
+        (20, None, [1, 2]),
+        (99, None, [1, 2, 3, 5, 8]),
+        (10**6, None, list(SIZES)),
+        (10**6, 1, [1]),
+        (10**6, 4, [1, 2, 3, 4]),
+        (10**6, 13, [1, 2, 3, 5, 8, 13]),
+        (10**6, 200, [*SIZES, 200]),
+        (50, 100, [1, 2, 3, 5]),
+    ],
+)
+def test_sizes_grow_with_the_rows_and_end_at_the_largest_allowed(n_rows, largest, wanted):
+    assert list_sizes(n_rows, largest) == wanted
+
+
+def test_a_fifth_of_the_cells_is_hidden_and_rows_and_columns_keep_a_value():
+    rng = np.random.default_rng(0)
+    observed = rng.random((4000, 5)) < 0.7
+    hidden = hide_cells(observed, rng)
+    assert not (hidden & ~observed).any()
+    assert hidden.sum() / observed.sum() == pytest.approx(0.2, abs=0.02)
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        observed = rng.random((8, 4)) < 0.4
+        left = observed & ~hide_cells(observed, rng)
+        assert (left.any(axis=1) == observed.any(axis=1)).all()
+        assert (left.any(axis=0) == observed.any(axis=0)).all()
+
+
+def test_only_targets_are_hidden_if_they_are_what_counts():
+    observed = np.random.default_rng(0).random((500, 4)) < 0.8
+    hidden = hide_cells(observed, np.random.default_rng(1), np.array([3]))
+    assert not hidden[:, :3].any()
+    assert hidden[:, 3].sum() == pytest.approx(0.2 * observed[:, 3].sum(), rel=0.3)
+
+
+def test_rows_are_hidden_whole():
+    observed = np.random.default_rng(0).random((100, 4)) < 0.8
+    hidden = hide_rows(observed, np.random.default_rng(1))
+    rows = hidden.any(axis=1)
+    assert rows.sum() == 20
+    np.testing.assert_array_equal(hidden[rows], observed[rows])
+
+
+def test_the_error_is_in_standard_deviations_and_constant_columns_do_not_count():
+    x = np.array([[1.0, 5.0, 100.0], [3.0, 5.0, 300.0], [np.nan, 5.0, 200.0]])
+    filled = np.array([[2.0, 9.0, 100.0], [3.0, 5.0, 100.0], [2.0, 5.0, 200.0]])
+    hidden = np.array([[True, True, False], [False, False, True], [False, False, False]])
+    spread = [1.0, np.std([100.0, 300.0, 200.0])]
+    wanted = np.sqrt(np.mean([(1.0 / spread[0]) ** 2, (200.0 / spread[1]) ** 2]))
+    assert measure_error(x, filled, hidden) == pytest.approx(wanted)
+    assert measure_error(x, filled, np.zeros((3, 3), dtype=bool)) == 0.0
+
+
+def test_growing_stops_after_two_sizes_without_gain_and_not_before():
+    losses = {1: 5.0, 2: 4.0, 3: 4.5, 5: 3.0, 8: 3.1, 13: 3.0, 21: 0.0}
+    tried = grow(losses, lambda n: Candidate(n, losses[n], 0.0, 1, 0.0), lambda c: c.error)
+    assert [each.n_components for each in tried] == [1, 2, 3, 5, 8, 13]
+
+
+def test_the_best_three_share_equally_unless_they_are_much_worse():
+    shares = [
+        each.share for each in share_by_error(candidates(2.0, 1.0, 1.05, 1.02, 1.08), average=True)
+    ]
+    assert shares == pytest.approx([0, 1 / 3, 1 / 3, 1 / 3, 0])
+    shares = [each.share for each in share_by_error(candidates(2.0, 1.0, 1.2), average=True)]
+    assert shares == [0.0, 1.0, 0.0]
+    shares = [
+        each.share for each in share_by_log_score(candidates(2.0, 1.0, 1.2, 9.0), average=True)
+    ]
+    assert shares == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
+
+
+@pytest.mark.parametrize("share", [share_by_error, share_by_log_score])
+@pytest.mark.parametrize("best", range(4))
+def test_the_single_best_is_kept_wherever_it_was_tried(share, best):
+    losses = [1.3, 1.3, 1.3, 1.3]
+    losses[best] = 1.0
+    shares = [each.share for each in share(candidates(*losses), average=False)]
+    assert shares == [float(i == best) for i in range(4)]
+
+
+# ------------------------------------------------------------------ the estimators
+
+
+@pytest.mark.parametrize("average", [True, False])
+def test_the_imputer_keeps_the_sizes_of_smallest_error(average):
+    x, _ = make_groups()
+    imputer = GaussianMixtureImputer(average=average, random_state=0).fit(x)
+    table = pd.DataFrame(imputer.selection_)
+    kept = table[table.share > 0]
+    assert len(kept) == (
+        1 if not average else min(3, (table.error <= 1.1 * table.error.min()).sum())
+    )
+    assert kept.error.max() <= table.error[table.share == 0].min()
+    assert table.share.sum() == pytest.approx(1.0)
+    assert imputer.n_components_ == kept.n_components.sum() == len(imputer.mixture_.weights_)
+    assert imputer.mixture_.weights_.sum() == pytest.approx(1.0)
+    assert np.isfinite(table.to_numpy()).all()
+    assert kept.n_components.min() >= 3  # one or two components cannot tell three groups
+
+
+def test_the_classifier_keeps_the_sizes_of_highest_score_for_each_class():
+    x, group = make_groups(300, n_groups=4)
+    model = GaussianMixtureClassifier(average=False, random_state=0).fit(x, group % 2)
+    assert len(model.selection_) == 2
+    for table, mixture in zip(map(pd.DataFrame, model.selection_), model.mixtures_, strict=True):
+        best = table.log_score.idxmax()
+        assert table.share.tolist() == [float(i == best) for i in table.index]
+        assert len(mixture.weights_) == table.n_components[best]
+        assert table.n_components[best] >= 2
+
+
+def test_the_regressor_is_judged_on_its_target_alone():
+    rng = np.random.default_rng(0)
+    x, _ = make_groups(200)
+    y = np.nan_to_num(x[:, 0]) + rng.normal(size=200)
+    model = GaussianMixtureRegressor(average=False, random_state=0).fit(x, y)
+    table = pd.DataFrame(model.selection_)
+    assert table.share[table.error.idxmin()] == 1.0
+    assert model.n_components_ == table.n_components[table.error.idxmin()]
+
+
+def test_a_united_mixture_is_the_mean_of_its_mixtures_densities():
+    x, _ = make_groups()
+    imputer = GaussianMixtureImputer(random_state=0).fit(x)
+    kept = [each for each in imputer.selection_ if each.share > 0]
+    assert len(kept) > 1
+    united = imputer.mixture_
+    places = np.cumsum([each.n_components for each in kept])[:-1]
+    for part, each in zip(np.split(united.weights_, places), kept, strict=True):
+        assert part.sum() == pytest.approx(each.share)
+    for row, found in zip(x[:20], imputer.score_samples(x[:20]), strict=True):
+        o = np.flatnonzero(~np.isnan(row))
+        terms = [
+            np.log(w) + multivariate_normal(mu[o], s[np.ix_(o, o)]).logpdf(row[o]) if o.size else w
+            for w, mu, s in zip(united.weights_, united.means_, united.covariances_, strict=True)
+        ]
+        assert found == pytest.approx(logsumexp(terms) if o.size else 0.0, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_every_type_of_covariance_can_be_united(kind):
+    x, _ = make_groups(80)
+    imputer = GaussianMixtureImputer(covariance_type=kind, random_state=0).fit(x)
+    assert np.isfinite(imputer.transform(x)).all()
+    assert imputer.mixture_.covariance_type == ("full" if kind == "tied" else kind)
+    assert imputer.covariance_type == kind
+
+
+@pytest.mark.parametrize("kind", NEW.values(), ids=NEW)
+def test_sizes_end_at_max_components_and_at_what_the_rows_allow(kind):
+    x, group = make_groups(120)
+    y = group % 2 if kind.cls is GaussianMixtureClassifier else np.arange(120.0)
+    for limit in (1, 2):
+        estimator = kind.cls(max_components=limit, random_state=0).fit(x, y)
+        tables = estimator.selection_
+        tables = tables if isinstance(tables, list) else [tables]
+        assert all(each.n_components <= limit for table in tables for each in table)
+    few = kind.cls(random_state=0).fit(x[:15], y[:15])  # too few rows for more than one
+    mixtures = getattr(few, "mixtures_", None) or [few.mixture_]
+    assert all(len(mixture.weights_) == 1 for mixture in mixtures)
+
+
+@pytest.mark.parametrize("kind", NEW.values(), ids=NEW)
+def test_the_same_seed_chooses_alike_and_a_given_size_is_not_compared(kind):
+    x, group = make_groups(100)
+    y = group % 2
+    first, second = (kind.cls(max_components=3, random_state=4).fit(x, y) for _ in range(2))
+    method = kind.answers[0]
+    np.testing.assert_array_equal(getattr(first, method)(x), getattr(second, method)(x))
+    if kind.cls is not GaussianMixtureClassifier:  # which holds rows out to calibrate by
+        assert kind.cls(2, random_state=0).fit(x, y).selection_ == ()
+
+
+def test_long_tables_are_compared_on_some_of_their_rows(monkeypatch):
+    seen = []
+    fit = automatic.Task.fit
+
+    def count(task, mixture):
+        seen.append(len(task.x))
+        return fit(task, mixture)
+
+    monkeypatch.setattr(automatic.Task, "fit", count)
+    monkeypatch.setattr(automatic, "MAX_ROWS", 100)
+    x, _ = make_groups(400)
+    imputer = GaussianMixtureImputer(random_state=0, max_components=3).fit(x)
+    n_tried = len(imputer.selection_)
+    n_kept = sum(each.share > 0 for each in imputer.selection_)
+    assert seen == [100] * n_tried + [400] * n_kept  # compared on some, fitted to all
+
+
+def test_more_sizes_than_the_rows_need_do_not_take_for_ever():
+    x = np.random.default_rng(0).normal(size=(600, 2))  # one Gaussian: growing does not pay
+    imputer = GaussianMixtureImputer(random_state=0).fit(x)
+    assert len(imputer.selection_) < len(list_sizes(600, None))
+
+
+def test_verbose_logs_the_sizes_and_prints_nothing(capsys, caplog):
+    x, _ = make_groups(60)
+    with caplog.at_level(logging.INFO, logger="gapmix"):
+        GaussianMixtureImputer(random_state=0, max_components=2, verbose=1).fit(x)
+    assert "1 components: error of hidden cells" in caplog.text
+    assert "2 components: error of hidden cells" in caplog.text
+    assert capsys.readouterr().out == ""
+
+
+def test_sizes_chosen_fill_hidden_groups_better_than_one_gaussian():
+    complete, _ = make_groups(300, gaps=0.0)
+    x = complete.copy()
+    x[np.random.default_rng(5).random(x.shape) < 0.25] = np.nan
+    gaps = np.isnan(x)
+    error = {}
+    for n_components in (1, "auto"):
+        filled = GaussianMixtureImputer(n_components, random_state=0).fit_transform(x)
+        error[n_components] = np.sqrt(np.mean((filled - complete)[gaps] ** 2))
+    assert error["auto"] < 0.7 * error[1]
