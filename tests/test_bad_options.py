@@ -118,8 +118,9 @@ def test_bad_weights_are_refused(weight, message, kind):
 def test_a_weight_of_two_is_the_row_twice_for_every_estimator(kind):
     x, y = make_table(), kind.target(60)
     weight = np.arange(60) % 3
-    weighted = kind.cls(1, tol=1e-10, max_iter=2000).fit(x, y, sample_weight=weight)
-    repeated = kind.cls(1, tol=1e-10, max_iter=2000).fit(
+    settings = {"tol": 1e-12, "max_iter": 5000, "accelerate": None}
+    weighted = kind.cls(1, **settings).fit(x, y, sample_weight=weight)
+    repeated = kind.cls(1, **settings).fit(
         np.repeat(x, weight, axis=0), None if y is None else np.repeat(y, weight)
     )
     if hasattr(weighted, "exponent_"):  # rows held out to calibrate by are drawn
