@@ -959,7 +959,11 @@ PARAMETERS = [
             ("weights", "one of 'learned', 'equal'"),
             ("init_covariance", "one of 'available', 'filled'"),
             ("accelerate", "one of 'auto', 'squarem', 'anderson', None"),
-            ("engine", "'threads'"),
+            (
+                "engine",
+                "'threads', 'dask', the address of a Dask scheduler ('tcp://host:8786') or a Dask "
+                "client",
+            ),
         )
         for value in ("x", 3, ["full"], np.array(["full", "tied"]))
     ),

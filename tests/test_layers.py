@@ -39,8 +39,11 @@ ORDER = [
         "selection",
         "calibrate",
     ),
-    *("engines.threads", "engines.dask", "engines", "density"),
-    *("estimators.validation", "estimators.options", "estimators.progress", "estimators.mixture"),
+    *("checkpoint", "sources"),
+    *("engines.contract", "engines.threads", "engines.dask", "engines.choose", "engines"),
+    *("density", "shards"),
+    *("estimators.validation", "estimators.options", "estimators.progress"),
+    *("estimators.climb", "estimators.streamed", "estimators.mixture"),
     *(
         "estimators.automatic",
         "estimators.bounds",

@@ -37,6 +37,7 @@ OWN_PARAMETERS = {
     "accelerate",
     "engine",
     "n_jobs",
+    "checkpoint",
 }
 
 
