@@ -41,9 +41,9 @@ ORDER = [
     ),
     *("checkpoint", "sources"),
     *("engines.contract", "engines.threads", "engines.dask", "engines.choose", "engines"),
-    *("density", "shards"),
+    *("density", "shards", "online"),
     *("estimators.validation", "estimators.options", "estimators.progress"),
-    *("estimators.climb", "estimators.streamed", "estimators.mixture"),
+    *("estimators.climb", "estimators.streamed", "estimators.stream", "estimators.mixture"),
     *(
         "estimators.automatic",
         "estimators.bounds",

@@ -19,6 +19,7 @@ from gapmix.engines.choose import is_remote
 from gapmix.engines.threads import open_engine
 from gapmix.estimators import climb, options
 from gapmix.estimators.progress import reporting
+from gapmix.estimators.stream import partial_fit
 from gapmix.estimators.streamed import fit_source
 from gapmix.estimators.validation import (
     column_names,
@@ -365,6 +366,31 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             warnings.warn(options.advise(best, self.tol), ConvergenceWarning, stacklevel=3)
         return self
 
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Take one more batch of an endless stream: online EM, which is not exact.
+
+        Every batch is looked at once: running statistics move towards its own by a step that
+        decays with the number of batches, then parameters follow (Cappe and Moulines, 2009). The
+        first batch sets the units and the start, so it should be a fair sample of some hundred
+        rows or more; the likelihood may fall from batch to batch. `history_` has the mean
+        log-likelihood of each batch before it was learned from. `fit` begins afresh.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            The batch, NaN where missing.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            Row weights.
+
+        Returns
+        -------
+        self
+        """
+        options.check(self)
+        x = read_table(self, X, reset=not hasattr(self, "_stream"))
+        return partial_fit(self, x, read_weights(sample_weight, len(x)))
+
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit, then return the most probable component of each row."""
         return self.fit(X, y, sample_weight).predict(X)
@@ -430,6 +456,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     def _store(self, best: em.Fit, units: scaling.Scaling, chosen: plan.Plan) -> None:
         """Write the outcome of a fit to the estimator: the only place that does."""
+        if hasattr(self, "_stream"):
+            del self._stream  # a fit ends what partial_fit began
         user = parameters_to_user(best.parameters, units)
         self.weights_ = user.weights
         self.means_ = user.means
