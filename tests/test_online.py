@@ -16,7 +16,7 @@ def make_rows(n, seed):
 
 @pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 def test_a_stream_comes_near_the_fit_of_all_its_rows(covariance_type):
-    batches = [make_rows(400, seed) for seed in range(40)]
+    batches = [make_rows(300, seed) for seed in range(40)]
     options = {"n_components": 2, "covariance_type": covariance_type, "random_state": 0}
     online = GaussianMixture(**options)
     for batch in batches:
@@ -34,9 +34,9 @@ def test_one_batch_again_and_again_has_the_fixed_point_of_em():
     x = make_rows(500, 0)
     exact = GaussianMixture(2, random_state=0, tol=1e-10, max_iter=2000).fit(x)
     online = GaussianMixture(2, random_state=0)
-    for _ in range(300):
+    for _ in range(150):
         online.partial_fit(x)
-    assert online.score(x) == pytest.approx(exact.score(x), abs=1e-5)
+    assert online.score(x) == pytest.approx(exact.score(x), abs=1e-4)
 
 
 def test_fit_begins_afresh_and_batches_keep_their_columns():

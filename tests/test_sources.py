@@ -212,7 +212,7 @@ print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def test_memory_stays_near_the_budget(tmp_path):
-    n_files, n, budget = (40, 100_000, 150) if FULL else (3, 100_000, 48)
+    n_files, n, budget = (40, 100_000, 150) if FULL else (4, 40_000, 48)
     rng = np.random.default_rng(0)
     for i in range(n_files):
         x = rng.normal(size=(n, 30)) + rng.integers(0, 3, size=(n, 1))
@@ -221,7 +221,7 @@ def test_memory_stays_near_the_budget(tmp_path):
         write_parquet(tmp_path / "set" / f"{i:03}.parquet", x, 50_000)
     write_parquet(tmp_path / "small.parquet", x[:500])
     command = [sys.executable, "-c", MEMORY_SCRIPT, tmp_path / "set", tmp_path / "small.parquet"]
-    command += [f"{budget}MB", tmp_path / "out.parquet", "3"]
+    command += [f"{budget}MB", tmp_path / "out.parquet", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     before, after = (int(text) / 1000 for text in done.stdout.split())
     print(f"{8 * 30 * n * n_files / 1e6:.0f} MB of cells, budget {budget} MB: {before} -> {after}")

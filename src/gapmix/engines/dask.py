@@ -162,19 +162,28 @@ def open_dask(engine: Any, n_jobs: int | None) -> DaskEngine:
                 "Check the address, which looks like 'tcp://host:8786'."
             ) from error
         return DaskEngine(client, owned=(client,))
-    dask = need("dask", "dask")
+    cluster = open_local_cluster(count_threads(n_jobs))
+    client = distributed.Client(cluster, set_as_default=False)
+    return DaskEngine(client, owned=(client, cluster))
+
+
+def open_local_cluster(n_workers: int) -> Any:
+    """Return a cluster of worker processes on this machine, for this machine only.
+
+    It listens on the loopback interface, at free ports, and has no dashboard.
+    """
+    dask, distributed = need("dask", "dask"), need("distributed", "dask")
     with dask.config.set({"distributed.scheduler.worker-ttl": FROZEN}):
-        cluster = distributed.LocalCluster(
-            n_workers=count_threads(n_jobs),
+        return distributed.LocalCluster(
+            n_workers=n_workers,
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # None would mean the usual port
+            scheduler_kwargs={"dashboard": False},
             memory_limit=None,
             silence_logs=logging.CRITICAL,
         )
-    client = distributed.Client(cluster, set_as_default=False)
-    return DaskEngine(client, owned=(client, cluster))
 
 
 def _with_part(function: Callable[[Any], Any], spec: Any, part: Any) -> Any:
