@@ -11,6 +11,7 @@ import logging
 import secrets
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -37,6 +38,7 @@ class DaskEngine:
         self._name = f"gapmix-{secrets.token_hex(6)}"
         self._n_calls = 0
         self._shards: list[Any] = []
+        self._homes: list[str | None] = []  # where each shard should be
 
     def map(self, function: Callable[[Any], Any], specs: Sequence[Any]) -> Iterator[Any]:
         """Yield function(spec) for every specification, in order, a window at a time."""
@@ -48,15 +50,22 @@ class DaskEngine:
             yield from self._gather(futures)
 
     def load(self, build: Callable[[Any], Any], specs: Sequence[Any]) -> None:
-        """Start to build the shards, where the scheduler finds best."""
-        self._shards = self._submit_specs(build, specs, "shard")
+        """Start to build the shards, dealt to the workers in turn.
+
+        The homes are wishes, not demands: a shard whose worker died is built on another. Without
+        them, the scheduler would now and then move a shard to an idle worker, which costs more
+        than the pass.
+        """
+        workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+        self._homes = [workers[i % len(workers)] if workers else None for i in range(len(specs))]
+        self._shards = self._submit_specs(build, specs, "shard", homes=self._homes)
 
     def step(self, function: Callable[[Any, Any], Any], message: Any) -> Iterator[Any]:
         """Yield function(shard, message) for every shard, in order."""
         keys = self._keys("step", len(self._shards))
         futures = [
-            self._client.submit(function, shard, message, key=key, pure=False)
-            for shard, key in zip(self._shards, keys, strict=True)
+            self._submit(function, shard, message, key=key, home=home)
+            for shard, key, home in zip(self._shards, keys, self._homes, strict=True)
         ]
         for window in in_windows(futures, WINDOW):
             yield from self._gather(window)
@@ -72,21 +81,31 @@ class DaskEngine:
         return [f"{self._name}-{what}-{self._n_calls}-{i}" for i in range(n)]
 
     def _submit_specs(
-        self, function: Callable[[Any], Any], specs: Sequence[Any], what: str
+        self,
+        function: Callable[[Any], Any],
+        specs: Sequence[Any],
+        what: str,
+        homes: Sequence[str | None] = (),
     ) -> list[Any]:
         """Submit one task for each specification; a partition of a collection is its input."""
         futures = []
-        for spec, key in zip(specs, self._keys(what, len(specs)), strict=True):
+        keys = self._keys(what, len(specs))
+        for spec, key, home in zip(specs, keys, homes or (None,) * len(specs), strict=True):
             piece = spec.piece
             if isinstance(piece, DaskPiece):
                 part = self._client.compute(piece.part)
                 rest = spec._replace(piece=None)
-                futures.append(
-                    self._client.submit(_with_part, function, rest, part, key=key, pure=False)
-                )
+                futures.append(self._submit(_with_part, function, rest, part, key=key, home=home))
             else:
-                futures.append(self._client.submit(function, spec, key=key, pure=False))
+                futures.append(self._submit(function, spec, key=key, home=home))
         return futures
+
+    def _submit(self, function: Callable[..., Any], *items: Any, key: str, home: str | None) -> Any:
+        wish = {} if home is None else {"workers": [home], "allow_other_workers": True}
+        with warnings.catch_warnings():
+            # Rows in memory and parameters travel inside tasks so that these can be repeated.
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            return self._client.submit(function, *items, key=key, pure=False, **wish)
 
     def _gather(self, futures: Sequence[Any]) -> list[Any]:
         """Return the results of tasks, or raise when the cluster is lost."""
