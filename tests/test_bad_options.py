@@ -118,7 +118,7 @@ def test_bad_weights_are_refused(weight, message, kind):
 def test_a_weight_of_two_is_the_row_twice_for_every_estimator(kind):
     x, y = make_table(), kind.target(60)
     weight = np.arange(60) % 3
-    settings = {"tol": 1e-12, "max_iter": 5000, "accelerate": None}
+    settings = {"tol": 1e-14, "max_iter": 5000, "accelerate": None}
     weighted = kind.cls(1, **settings).fit(x, y, sample_weight=weight)
     repeated = kind.cls(1, **settings).fit(
         np.repeat(x, weight, axis=0), None if y is None else np.repeat(y, weight)
@@ -212,7 +212,11 @@ PARAMETERS = [
             ("weights", "one of 'learned', 'equal'"),
             ("init_covariance", "one of 'available', 'filled'"),
             ("accelerate", "one of 'auto', 'squarem', 'anderson', None"),
-            ("engine", "'threads'"),
+            (
+                "engine",
+                "'threads', 'dask', the address of a Dask scheduler ('tcp://host:8786') or a Dask "
+                "client",
+            ),
         )
         for value in ("x", 3, ["full"], np.array(["full", "tied"]))
     ),

@@ -33,6 +33,15 @@ class Engine(Protocol):
         """Return function(item) for every item, in the order of the items."""
 
 
+class Shards(Protocol):
+    """Rows kept elsewhere, in parts: on disk, or in the memory of other machines."""
+
+    total_weight: float
+
+    def sum_statistics(self, prepared: Any, parameters: Parameters) -> Statistics:
+        """Return the statistics of all rows, parts merged in a fixed order."""
+
+
 class Settings(NamedTuple):
     """What a fit is asked to do."""
 
@@ -187,6 +196,20 @@ def log_likelihood(
     return sum(engine.map(sum_lane, deal_lanes(rows))) / float(rows.weight.sum())
 
 
+def _pass(
+    solver: Solver, prepared: Any, parameters: Parameters, rows: Rows | Shards, engine: Engine
+) -> Statistics:
+    """Return the statistics of all rows, wherever these are."""
+    if isinstance(rows, Rows):
+        return e_step(solver, prepared, parameters.weights, rows, engine)
+    return rows.sum_statistics(prepared, parameters)
+
+
+def total_weight(rows: Rows | Shards) -> float:
+    """Return the sum of the rows' weights."""
+    return float(rows.weight.sum()) if isinstance(rows, Rows) else rows.total_weight
+
+
 class State(NamedTuple):
     """Where a run stands between two passes: with rows and settings, all that it goes on from."""
 
@@ -202,9 +225,19 @@ class State(NamedTuple):
     left: tuple[float, ...] = ()  # estimates of what is left to gain, after the last passes
 
 
+class Progress(NamedTuple):
+    """All that a run needs to go on later as if it had never stopped."""
+
+    state: State
+    history: tuple[Iteration, ...]
+    target: np.ndarray | None  # what priors shrink to, once that was found
+    center: np.ndarray | None
+    stop_reason: str | None  # not None: no pass is left to do
+
+
 def run(
     solver: Solver,
-    rows: Rows,
+    rows: Rows | Shards,
     start: Parameters,
     settings: Settings,
     engine: Engine,
@@ -212,6 +245,8 @@ def run(
     keep_start: bool = False,
     validation: Rows | None = None,
     callback: Callable[[Iteration], bool | None] | None = None,
+    resume: Progress | None = None,
+    save: Callable[[Progress], None] | None = None,
 ) -> Fit:
     """Iterate EM from `start` until it converges, runs out of iterations or validation worsens.
 
@@ -223,20 +258,30 @@ def run(
     An iteration is one pass over the rows. It gives the objective at the parameters and the plain
     step of EM from them; an accelerator may propose other parameters for the next pass. If these
     turn out to be lower they are rejected, and the pass after that is at the plain step.
+
+    After every iteration `save` is given all that is needed to `resume` from there, to the same
+    bits; `start` is not looked at then.
     """
-    settings, start, events = _with_target(
-        solver, rows, start, settings, engine, keep_start=keep_start
-    )
-    start = start._replace(covariances=restrict(start.covariances, settings.regularizer))
-    used = settings.regularizer
-    method = _method(settings)
-    state = State(start, None if method is None else accelerate.State(method))
-    prepared = _prepare(solver, start)
+    events: tuple[str, ...] = ()
     history: list[Iteration] = []
     stop_reason, unless_converged = None, f"max_iter={settings.max_iter} iterations were reached"
+    if resume is None:
+        settings, start, events = _with_target(
+            solver, rows, start, settings, engine, keep_start=keep_start
+        )
+        start = start._replace(covariances=restrict(start.covariances, settings.regularizer))
+        method = _method(settings)
+        state = State(start, None if method is None else accelerate.State(method))
+    else:
+        state, stop_reason = resume.state, resume.stop_reason
+        history += resume.history
+        held = settings.regularizer._replace(target=resume.target, center=resume.center)
+        settings = settings._replace(regularizer=held)
+    used = settings.regularizer
+    prepared = _prepare(solver, state.parameters)
     while stop_reason is None and len(history) < settings.max_iter:
         began = time.perf_counter()
-        statistics = e_step(solver, prepared, state.parameters.weights, rows, engine)
+        statistics = _pass(solver, prepared, state.parameters, rows, engine)
         value, objective = _objective(
             solver, prepared, state.parameters.means, statistics, rows, settings
         )
@@ -267,6 +312,8 @@ def run(
         seconds = time.perf_counter() - began
         history.append(record._replace(seconds=seconds, events=events + repairs))
         events = ()
+        if save is not None:
+            save(Progress(state, tuple(history), used.target, used.center, stop_reason))
         if callback is not None and callback(history[-1]):  # it asks to stop
             unless_converged = INTERRUPTED
             break
@@ -291,14 +338,14 @@ def _objective(
     prepared: Any,
     means: np.ndarray,
     statistics: Statistics,
-    rows: Rows,
+    rows: Rows | Shards,
     settings: Settings,
 ) -> tuple[float, float]:
     """Return log-likelihood and objective per row."""
-    total_weight = float(rows.weight.sum())
-    value = float(statistics.log_likelihood) / total_weight
+    n_rows = total_weight(rows)
+    value = float(statistics.log_likelihood) / n_rows
     prior = log_prior(means, *solver.precisions(prepared), settings.regularizer)
-    return value, value + prior / total_weight
+    return value, value + prior / n_rows
 
 
 def _accept(state: State, objective: float, held_out: float | None) -> State:
@@ -435,7 +482,7 @@ def _final(
 
 def _with_target(
     solver: Solver,
-    rows: Rows,
+    rows: Rows | Shards,
     start: Parameters,
     settings: Settings,
     engine: Engine,
@@ -463,9 +510,7 @@ def _with_target(
     parameters = start if is_tied else share(start, start.weights)
     for _ in range(WARM_UP):
         prepared = _prepare(solver, parameters)
-        moments = solver.moments(
-            prepared, e_step(solver, prepared, parameters.weights, rows, engine)
-        )
+        moments = solver.moments(prepared, _pass(solver, prepared, parameters, rows, engine))
         parameters = m_step(moments, parameters, plain)
         if not is_tied:
             parameters = share(parameters, moments.resp)
