@@ -47,5 +47,5 @@ def test_fit_begins_afresh_and_batches_keep_their_columns():
 
 
 def test_what_needs_all_rows_is_refused():
-    with pytest.raises(ValueError, match="partial_fit does not go with shrinkage='auto'"):
-        GaussianMixture(2, shrinkage="auto").partial_fit(make_rows(50, 0))
+    with pytest.raises(ValueError, match="partial_fit does not go with keep_components=1"):
+        GaussianMixture(2, keep_components=1).partial_fit(make_rows(50, 0))

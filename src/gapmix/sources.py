@@ -22,6 +22,7 @@ SHARES = 24  # a piece is at most this part of the memory: a few in flight, each
 MIN_PIECE_ROWS = 64
 BATCH_ROWS = 16_384  # of a Parquet file in one go
 STREAM_FROM = 2**28  # bytes of a memory map from which it is not read whole
+SUFFIXES = (".npy", ".parquet", ".pq")
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 UNITS |= {f"{unit}I": 1024**i for i, unit in enumerate("KMGT", 1)}
 
@@ -86,8 +87,10 @@ class Source(NamedTuple):
 
 def is_source(x: Any) -> bool:
     """Tell whether `x` is read in pieces: a source, a path, a dask collection, a large map."""
-    if isinstance(x, Source | str | os.PathLike) or hasattr(x, "__dask_graph__"):
+    if isinstance(x, Source) or hasattr(x, "__dask_graph__"):
         return True
+    if isinstance(x, str | os.PathLike):  # other paths are told how to be read
+        return os.fspath(x).endswith(SUFFIXES) or os.path.isdir(x)
     return isinstance(x, np.memmap) and x.nbytes >= STREAM_FROM
 
 

@@ -12,7 +12,7 @@ from gapmix import em, online, scaling
 from gapmix.engines.threads import open_engine
 from gapmix.estimators import options
 from gapmix.estimators.validation import column_names
-from gapmix.parameters import NotPositiveDefiniteError
+from gapmix.parameters import NotPositiveDefiniteError, Parameters, parameters_to_user
 from gapmix.solvers import SOLVERS
 
 N_KEPT = 1000  # records of the last batches
@@ -20,7 +20,7 @@ N_KEPT = 1000  # records of the last batches
 
 def partial_fit(estimator: Any, x: np.ndarray, weight: np.ndarray) -> Any:
     """Take one batch of checked rows; the first sets units and start."""
-    for name in ("shrinkage", "mean_shrinkage", "keep_components", "validation_fraction"):
+    for name in ("keep_components", "validation_fraction"):
         if getattr(estimator, name):
             raise ValueError(
                 f"partial_fit does not go with {name}={getattr(estimator, name)!r}: it needs all "
@@ -49,10 +49,11 @@ def partial_fit(estimator: Any, x: np.ndarray, weight: np.ndarray) -> Any:
             random = check_random_state(estimator.random_state)
             rng = np.random.default_rng(random.randint(0, 2**31, size=4))
             stream = online.begin(estimator._start(rows, units, rng))
+            target, center = _prior(estimator, stream.parameters, units)
         else:
-            history = estimator.history_
+            history, target, center = estimator.history_, estimator._target, estimator._center
         total = stream.total_weight + em.total_weight(rows)
-        settings = options.settings(estimator, units, total)
+        settings = options.settings(estimator, units, total, target, center)
         try:
             stream, value = online.step(stream, SOLVERS[chosen.solver], rows, settings, engine)
         except NotPositiveDefiniteError as error:
@@ -60,7 +61,28 @@ def partial_fit(estimator: Any, x: np.ndarray, weight: np.ndarray) -> Any:
         value -= options.log_unit(rows, units)
         record = em.Iteration(value, value, None, time.perf_counter() - began, ())
         reason = f"partial_fit has seen {stream.n_batches} batches"
-        fit = em.Fit(stream.parameters, (*history, record)[-N_KEPT:], False, reason, None, None)
+        held = settings.regularizer
+        fit = em.Fit(
+            stream.parameters,
+            (*history, record)[-N_KEPT:],
+            False,
+            reason,
+            held.target,
+            held.center,
+        )
         estimator._store(fit, units, chosen)
         estimator._stream = stream
     return estimator
+
+
+def _prior(
+    estimator: Any, start: Parameters, units: scaling.Scaling
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return covariance and mean to shrink to, in the user's units: those of the start, pooled."""
+    if len(start.weights) == 1:
+        return None, None
+    user = parameters_to_user(start, units)
+    target = None
+    if estimator.shrinkage != 0 and estimator.covariance_type != "tied":
+        target = np.tensordot(user.weights, user.covariances, axes=1)
+    return target, user.weights @ user.means if estimator.mean_shrinkage != 0 else None
