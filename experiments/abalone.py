@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from benchmarks import machine
 from benchmarks.data import load_abalone
+
 from experiments import abalone_figures, page
-from experiments.abalone_data import make_table, split
+from experiments.abalone_data import split
 from experiments.abalone_work import (
     FILLINGS,
     LEARNERS,
@@ -25,6 +25,8 @@ from experiments.abalone_work import (
     NEIGHBOURS_FAIR,
     OPEN,
     VARIED,
+    draw_config,
+    draw_table,
     fill_cell,
     learn_cell,
     mixture_cell,
@@ -208,7 +210,7 @@ def write_filled(order: Order) -> list[dict[str, Any]]:
         for filling in [f for options in FILLINGS.values() for f in options] if p > 0 else []:
             means = []
             for r in range(profile.repeats):
-                table = make_table(p, r, OPEN["coding"])  # type: ignore[arg-type]
+                table = draw_table(draw_config(profile, p, r))
                 filled = split(work(fill_cell(profile, filling, p, r), cache)[filling]).test
                 hidden = np.isnan(split(table.x).test)
                 means.append(((filled - split(table.complete).test)[hidden] ** 2).mean())

@@ -10,10 +10,11 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-
 from benchmarks.data import SEXES, load_abalone
 
 SPLIT = (2000, 1133, 1044)  # training, validation, test
+THIN = 20  # a small table has one row in so many of each part, for tests
+SMALL_SPLIT = tuple(-(-n // THIN) for n in SPLIT)
 N_INPUTS = 8  # variables; sex becomes one to three columns
 CODINGS = ("two", "three", "one")  # columns for sex
 
@@ -21,9 +22,9 @@ CODINGS = ("two", "three", "one")  # columns for sex
 class Table(NamedTuple):
     """One draw of gaps; columns have mean 0 and deviation 1 on the observed training cells."""
 
-    x: np.ndarray  # (4177, d), NaN where a gap was inserted
-    complete: np.ndarray  # (4177, d), the same before
-    y: np.ndarray  # (4177,)
+    x: np.ndarray  # (n, d), NaN where a gap was inserted
+    complete: np.ndarray  # (n, d), the same before
+    y: np.ndarray  # (n,)
 
 
 class Parts(NamedTuple):
@@ -35,9 +36,8 @@ class Parts(NamedTuple):
 
 
 def split(rows: np.ndarray) -> Parts:
-    """Return training, validation and test rows."""
-    n_train, n_val, n_test = SPLIT
-    assert len(rows) == n_train + n_val + n_test
+    """Return training, validation and test rows of the table or of the small one."""
+    n_train, n_val, _ = {sum(sizes): sizes for sizes in (SPLIT, SMALL_SPLIT)}[len(rows)]
     return Parts(rows[:n_train], rows[n_train : n_train + n_val], rows[n_train + n_val :])
 
 
@@ -62,12 +62,16 @@ def code_sex(sex: np.ndarray, coding: str) -> np.ndarray:
     raise ValueError(f"There is no coding {coding!r} of sex: use one of {', '.join(CODINGS)}.")
 
 
-def make_table(proportion: float, repeat: int, coding: str = "two") -> Table:
+def make_table(
+    proportion: float, repeat: int, coding: str = "two", *, small: bool = False
+) -> Table:
     """Hide a share of the input cells, the gaps of a smaller share being among those of a larger.
 
     The repeat is the seed. A row may lose all its inputs.
     """
     values = _values()
+    if small:
+        values = np.concatenate([part[::THIN] for part in split(values)])
     sex = code_sex(values[:, 0].astype(int), coding)
     lot = np.random.default_rng([1, repeat]).random((len(values), N_INPUTS))
     hidden = lot < proportion

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments import imputers, kernel_ridge, network
-from experiments.abalone_data import make_table, split
+from experiments.abalone_data import Table, make_table, split
 from experiments.kernel_ridge import Kernel
 from experiments.network import Setting
 from experiments.profiles import RIDGES, Abalone
@@ -45,11 +45,27 @@ VARIED: dict[str, dict[str, Any]] = {
 }
 
 
+def draw_config(profile: Abalone, proportion: float, repeat: int) -> dict[str, Any]:
+    """Return what names one draw of gaps."""
+    return {
+        "proportion": proportion,
+        "repeat": repeat,
+        "coding": OPEN["coding"],
+        "small": profile.small,
+    }
+
+
+def draw_table(config: dict[str, Any]) -> Table:
+    """Return the table of a draw."""
+    return make_table(
+        config["proportion"], config["repeat"], config["coding"], small=config["small"]
+    )
+
+
 def mixture_cell(profile: Abalone, proportion: float, repeat: int, **changes: Any) -> Cell:
     """Return the choice of a mixture for one draw of gaps, and what it fills."""
     config = {
-        "proportion": proportion,
-        "repeat": repeat,
+        **draw_config(profile, proportion, repeat),
         "sizes": list(profile.sizes),
         "loadings": list(profile.loadings),
         "seeds": list(profile.seeds),
@@ -61,7 +77,7 @@ def mixture_cell(profile: Abalone, proportion: float, repeat: int, **changes: An
 
 def fit_mixture(config: dict[str, Any]) -> Result:
     """Choose a mixture, predict with it, and fill with and without sight of the target."""
-    table = make_table(config["proportion"], config["repeat"], config["coding"])
+    table = draw_table(config)
     options = {name: config[name] for name in ("tol", "max_iter", "shrinkage")}
     choice = imputers.choose_mixture(
         table, config["sizes"], config["loadings"], config["seeds"], **options
@@ -81,8 +97,7 @@ def fill_cell(profile: Abalone, filling: str, proportion: float, repeat: int) ->
     """Return one way to fill one draw of gaps."""
     if filling.startswith("mixture"):
         return mixture_cell(profile, proportion, repeat)
-    config = {"filling": filling, "proportion": proportion, "repeat": repeat}
-    config |= {"coding": OPEN["coding"]}
+    config = {"filling": filling, **draw_config(profile, proportion, repeat)}
     if filling == "forest":
         config |= {"n_trees": profile.n_trees}
     return Cell("abalone-fill", config, fill_one)
@@ -90,7 +105,7 @@ def fill_cell(profile: Abalone, filling: str, proportion: float, repeat: int) ->
 
 def fill_one(config: dict[str, Any]) -> Result:
     """Fill the inputs of all rows."""
-    table = make_table(config["proportion"], config["repeat"], config["coding"])
+    table = draw_table(config)
     filling = config["filling"]
     if filling == "none":
         filled = table.complete
@@ -130,9 +145,7 @@ def learn_cell(
 
 def learn_one(config: dict[str, Any], *, source: Cell, folder: Path) -> Result:
     """Choose the learner's setting on validation rows; return its errors on test rows."""
-    table = make_table(
-        config["source"]["proportion"], config["source"]["repeat"], config["source"]["coding"]
-    )
+    table = draw_table(config["source"])
     x, y = split(work(source, folder)[config["filling"]]), split(table.y)
     if config["learner"] == "network":
         return learn_network(config, x, y)

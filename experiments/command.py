@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.data import DataNotFoundError, load_abalone, load_mnist
+
 from experiments.outputs import CACHE, RESULTS
 from experiments.profiles import PROFILES, Profile
 

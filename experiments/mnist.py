@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from benchmarks import machine
+
 from experiments import mnist_data, mnist_figures, page
 from experiments.command import Order, read_order
 from experiments.mnist_work import (

@@ -6,7 +6,6 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-
 from benchmarks.data import Mnist, load_mnist
 from benchmarks.problems import squares
 

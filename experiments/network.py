@@ -126,7 +126,7 @@ def descend(
     active = np.empty(len(b1))
     best_w1, best_b1, best_w2, best_b2 = w1.copy(), b1.copy(), w2.copy(), b2.copy()
     best, best_epoch, seen, epoch = np.inf, 0, 0, 0
-    for epoch in range(1, len(orders) + 1):  # noqa: B007
+    for epoch in range(1, len(orders) + 1):
         for r in orders[epoch - 1]:
             step(w1, b1, w2, b2, active, x[r], y[r], rate / (1.0 + decrease * seen), decay)
             seen += 1

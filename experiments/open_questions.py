@@ -100,7 +100,7 @@ DECISIONS = (
     ),
     Decision(
         "kernel ridge: conventions",
-        "exp(-|x-z|^2 / (2 bandwidth^2)); (1 + scale x.z)^degree; decay added to the Gram "
+        "exp(-norm(x - z)^2 / (2 bandwidth^2)); (1 + scale x.z)^degree; decay added to the Gram "
         "matrix's diagonal; no intercept",
         "bandwidths are spaced wider than the factor in doubt",
     ),

@@ -39,7 +39,7 @@ def write_figure(figure: Figure, path: Path, configuration: dict[str, Any]) -> N
 def write_json(record: dict[str, Any], path: Path) -> None:
     """Write a record."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+    path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def _write_beside(path: Path, configuration: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import table
+
 from experiments.open_questions import DECISIONS
 from experiments.outputs import ROOT
 from experiments.profiles import FULL, Profile
@@ -44,7 +45,8 @@ def compose(profile: Profile, mnist: dict[str, Any], abalone: dict[str, Any], pr
         "`python -m experiments.abalone --full` the paper's full grids.",
         "## Claims and verdicts",
         "Intervals are 95 %. On Abalone they cover both the draw of the gaps (repeats) and the "
-        "choice of test rows; differences are paired. *Sure* means that the interval excludes zero.",
+        "choice of test rows; differences are paired. *Sure* means that the interval excludes "
+        "zero.",
         table(HEADER, [*mnist_claims(mnist), *abalone_claims(abalone)]),
         "## What this profile leaves out",
         *left_out(profile),
@@ -70,8 +72,8 @@ def left_out(profile: Profile) -> list[str]:
         f"MNIST: {len(m.digits)} of 10 digits; grid {grid}"
         + (f"; {others}" if others else "")
         + f"; the paper has {fm.grid.sizes[0]} to {fm.grid.sizes[-1]}, {fm.grid.kept} and five.",
-        f"Times: of digits {m.timed_digits}, {m.timed_iterations} iterations from the start instead "
-        f"of all, {m.rounds} rounds; `naive-row` on one row in {m.row_part}, scaled up.",
+        f"Times: of digits {m.timed_digits}, {m.timed_iterations} iterations from the start "
+        f"instead of all, {m.rounds} rounds; `naive-row` on one row in {m.row_part}, scaled up.",
         f"Abalone: {len(a.proportions)} shares instead of {len(fa.proportions)}, {a.repeats} "
         f"repeats instead of {fa.repeats}, {len(a.settings)} network settings instead of "
         f"{len(fa.settings)} (at most {a.epochs} epochs instead of {fa.epochs}), {len(a.kernels)} "
@@ -89,8 +91,8 @@ def mnist_part(summary: dict[str, Any], prefix: str) -> list[str]:
             f"![Two images with a square missing, filled, and true]({prefix}figure1.png)",
             f"![One image of each digit, filled in three ways]({prefix}figure1-digits.png)",
             "Of the first twelve test images of a digit, the one with most ink in its square is "
-            "shown. Error of filled pixels (root mean square, ink from 0 to 1), all test images, the "
-            "digit being known:",
+            "shown. Error of filled pixels (root mean square, ink from 0 to 1), all test images, "
+            "the digit being known:",
             table(
                 ["filled by", "error", "squared error: mixture less this"],
                 [

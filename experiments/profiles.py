@@ -64,6 +64,7 @@ class Mnist(NamedTuple):
     row_part: int  # naive-row is timed on one row in so many
     varied_digit: int
     max_iter: int
+    n_varied: int | None = None  # decisions varied, all if None
 
 
 class Abalone(NamedTuple):
@@ -80,6 +81,7 @@ class Abalone(NamedTuple):
     kernels: tuple[Kernel, ...]
     n_trees: int
     varied_proportion: float
+    small: bool = False  # one row in twenty
 
 
 class Profile(NamedTuple):
@@ -97,15 +99,16 @@ TINY = Profile(
     Mnist(
         digits=(0, 3),
         grids={},
-        grid=Grid((1, 2), (0.75,), (0,)),
-        n_train=120,
-        n_test=60,
+        grid=Grid((1,), (0.75,), (0,)),
+        n_train=60,
+        n_test=40,
         timed_digits=(3,),
         timed_iterations=1,
         rounds=1,
         row_part=20,
         varied_digit=3,
         max_iter=2,
+        n_varied=2,
     ),
     Abalone(
         proportions=(0.0, 0.5),
@@ -119,6 +122,7 @@ TINY = Profile(
         kernels=(Kernel("linear"),),
         n_trees=2,
         varied_proportion=0.5,
+        small=True,
     ),
 )
 
@@ -139,15 +143,14 @@ QUICK = Profile(
     ),
     Abalone(
         proportions=(0.0, 0.1, 0.3, 0.5, 0.7),
-        repeats=3,
+        repeats=4,
         sizes=(1, 2, 4, 8),
         loadings=(1e-4, 1e-3),
         seeds=(0, 1),
-        settings=settings((10, 30), (0.0, 1e-2), (1e-2, 1e-3), 0.0, 1e-4),
+        settings=settings((10, 30), (1e-4, 1e-2), (1e-2, 1e-3), 0.0, 1e-4),
         epochs=100,
         patience=20,
         kernels=(
-            Kernel("linear"),
             Kernel("gaussian", 5.0),
             Kernel("gaussian", 10.0),
             Kernel("polynomial", 0.05, 2),
