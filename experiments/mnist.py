@@ -169,6 +169,7 @@ def timing_rows(digit: int, own: list[tuple[dict[str, Any], Result]]) -> list[di
                 "seconds_per_iteration": timed[solver],
                 "iterations": len(first["seconds"]),
                 "rows_used": first["n_rows"],
+                "n_patterns": first["n_patterns"],
                 "times_faster_than_naive_row": timed["naive-row"] / timed[solver],
                 "times_faster_than_naive": timed["naive"] / timed[solver],
                 "log_likelihood": first["log_likelihoods"][-1],
@@ -177,6 +178,7 @@ def timing_rows(digit: int, own: list[tuple[dict[str, Any], Result]]) -> list[di
                 ),
                 "difference_scores": largest(first, same, "score_validation"),
                 "difference_filled": largest(first, same, "filled"),
+                "trees": " ".join(first["trees"]),
                 "threads": own[0][0]["threads"],
                 "blas": first["machine"]["blas"],
             }

@@ -36,6 +36,11 @@ VARIED: dict[str, dict[str, Any]] = {
     "tolerance 0.01": {"tol": 0.01},
     "equal weights": {"weights": "equal"},
     "75 % kept, filled with the next eigenvalue": {"kept": 0.75, "fill": "next"},
+    "the same, nothing added to the diagonal": {
+        "kept": 0.75,
+        "fill": "next",
+        "diagonal_loading": 0.0,
+    },
     "start from rows filled with means": {"init_covariance": "filled"},
 }
 
@@ -201,6 +206,7 @@ def time_one(config: dict[str, Any]) -> Result:
         "n_rows": len(x),
         "n_patterns": len(np.unique(np.isnan(x), axis=0)),
         "events": sorted({event for record in model.history_ for event in record.events}),
+        "trees": [s for s in model.plan_.explain().splitlines() if s.startswith("Trees:")],
         "others_cpu": others,
         "machine": machine.describe(config["threads"]),
         "score_validation": model.score_samples(sample),

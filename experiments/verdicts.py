@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 from experiments.abalone_work import MEAN, NEIGHBOURS, NEIGHBOURS_FAIR
@@ -58,6 +60,7 @@ def mnist_claims(summary: dict[str, Any]) -> list[Row]:
     return [
         _same_results(summary.get("timing")),
         _speed_up(summary.get("timing")),
+        _depth(summary.get("timing")),
         _sensible(summary.get("filled")),
         _classifier(summary),
     ]
@@ -106,6 +109,24 @@ def _speed_up(timing: dict[str, Any] | None) -> Row:
     else:
         verdict = "**contradicted**"
     return [*claim, ours, verdict]
+
+
+def _depth(timing: dict[str, Any] | None) -> Row:
+    claim = ["the tree of patterns is shallow", '"often logarithmic", linear at worst']
+    if timing is None:
+        return [*claim, PENDING, PENDING]
+    rows = [row for row in timing["rows"] if row["solver"] == "paper"]
+    depth = max(int(re.findall(r"depth up to (\d+)", row["trees"])[0]) for row in rows)
+    n_patterns = max(row["n_patterns"] for row in rows)
+    shallow = depth <= 2 * math.log2(n_patterns)
+    return [
+        *claim,
+        f"depth {depth} for {n_patterns} patterns; log2 of these is {math.log2(n_patterns):.1f}, "
+        f"their root {math.sqrt(n_patterns):.0f}",
+        "**confirmed**"
+        if shallow
+        else "**contradicted** on squares: neither logarithmic nor linear",
+    ]
 
 
 def _mean(rows: list[dict[str, Any]], name: str) -> float:
