@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from benchmarks import machine
 
-from experiments import mnist_data, mnist_figures, page
+from experiments import mnist_data, mnist_figures, page, profiles
 from experiments.command import Order, read_order
 from experiments.mnist_work import (
     NEIGHBOURS,
     OPEN,
     choose,
+    classify_cells,
     digit_cells,
     grid_cells,
     timing_cells,
@@ -49,7 +50,8 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = choose(cells, fits)
     varied = varied_cells(profile, chosen)
     digits = do("digits", digit_cells(profile, chosen))
-    changed = do("varied", list(varied.values()))
+    classify = classify_cells(profile)
+    changed = do("varied", [*varied.values(), *classify])
     timed_cells = timing_cells(profile, chosen)
     timed = do("timing", timed_cells)
 
@@ -60,7 +62,8 @@ def main(arguments: list[str] | None = None) -> None:
     if timed is not None:
         summary["timing"] = write_timing(order, timed_cells, timed)
     if changed is not None:
-        summary["varied"] = write_varied(order, dict(zip(varied, changed, strict=True)))
+        summary["varied"] = write_varied(order, dict(zip(varied, changed, strict=False)))
+        summary["classified"] = write_classified(order, classify, changed[len(varied) :])
     write_json({**configuration(order), **summary}, order.output / "mnist-summary.json")
     page.write(order.profile, order.output)
 
@@ -114,16 +117,22 @@ def write_digits(
         }
         for name, values in errors.items()
     }
-    labels = mnist_data.test(profile.digits, profile.n_test).labels
-    classes = np.array(list(chosen))
-    wrong = {}
-    for what in ("incomplete", "complete"):
-        scores = np.column_stack([result[f"score_{what}"] for result in results])
-        miss = (classes[scores.argmax(axis=1)] != labels).astype(float)
-        wrong[what] = {"error": float(miss.mean()), "half": half_width(miss[None])}
+    wrong = {
+        what: misclassified(profile, [result[f"score_{what}"] for result in results])
+        for what in ("incomplete", "complete")
+    }
     classifier = [{"images": what, **values} for what, values in wrong.items()]
     write_csv(classifier, out / "mnist-classifier.csv", beside)
-    return {"filled": filled, "classifier": wrong, "n_test": len(labels)}
+    n_test = len(results[0]["score_complete"])
+    return {"filled": filled, "classifier": wrong, "n_test": n_test}
+
+
+def misclassified(profile: profiles.Mnist, scores: list[np.ndarray]) -> dict[str, float]:
+    """Return the share of test images whose likeliest digit is wrong, digits equally likely."""
+    labels = mnist_data.test(profile.digits, profile.n_test).labels
+    likeliest = np.array(profile.digits)[np.column_stack(scores).argmax(axis=1)]
+    miss = (likeliest != labels).astype(float)
+    return {"error": float(miss.mean()), "half": half_width(miss[None])}
 
 
 def root_mean(errors: np.ndarray) -> float:
@@ -208,6 +217,22 @@ def write_varied(order: Order, results: dict[str, Result]) -> list[dict[str, Any
             }
         )
     write_csv(rows, order.output / "mnist-varied.csv", configuration(order))
+    return rows
+
+
+def write_classified(
+    order: Order, cells: list[Cell], results: list[Result]
+) -> list[dict[str, float]]:
+    """Write how one-component mixtures classify, by the value added to the diagonal."""
+    rows = []
+    for loading in order.profile.mnist.loadings:
+        scores = [
+            result["score_incomplete"]
+            for cell, result in zip(cells, results, strict=True)
+            if cell.config["diagonal_loading"] == loading
+        ]
+        rows.append({"diagonal_loading": loading, **misclassified(order.profile.mnist, scores)})
+    write_csv(rows, order.output / "mnist-classified.csv", configuration(order))
     return rows
 
 

@@ -227,6 +227,34 @@ def varied_cells(profile: Mnist, chosen: dict[int, dict[str, Any]]) -> dict[str,
     }
 
 
+def classify_cells(profile: Mnist) -> list[Cell]:
+    """Return ten one-component mixtures for each of several values added to the diagonal."""
+    return [
+        Cell(
+            "mnist-classify",
+            {
+                **base_config(profile, digit),
+                "n_components": 1,
+                "kept": 1.0,
+                "seed": 0,
+                "diagonal_loading": loading,
+                "digits": list(profile.digits),
+                "n_test": profile.n_test,
+            },
+            score_one,
+        )
+        for loading in profile.loadings
+        for digit in profile.digits
+    ]
+
+
+def score_one(config: dict[str, Any]) -> Result:
+    """Fit, and score all test images with their squares missing."""
+    model = fit(make_model(config), mnist_data.training(config["digit"], config["n_train"]).x)
+    test = mnist_data.test(tuple(config["digits"]), config["n_test"])
+    return {"score_incomplete": model.score_samples(test.x)}
+
+
 def vary_one(config: dict[str, Any]) -> Result:
     """Fit, score the selection images and measure filled test pixels."""
     digit, n = config["digit"], config["n_train"]

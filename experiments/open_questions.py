@@ -17,8 +17,7 @@ DECISIONS = (
     Decision(
         "MNIST: value added to the diagonal",
         "0.001 (ink from 0 to 1)",
-        "the deviation of a dead pixel becomes 0.03 ink; varied: likelihoods depend on it above "
-        "all, filled pixels much less",
+        "the deviation of a dead pixel becomes 0.03 ink; varied, for filling and for classifying",
     ),
     Decision(
         "MNIST: constant in place of dropped eigenvalues",
@@ -33,7 +32,7 @@ DECISIONS = (
     Decision(
         "MNIST: tolerance, limit",
         "0.1 nats per image (of some 1100), 50 iterations",
-        "varied: a tenth of it changes little",
+        "varied: a tenth of it",
     ),
     Decision(
         "MNIST: weights of components",
@@ -84,7 +83,7 @@ DECISIONS = (
     Decision(
         "Abalone: does filling see the target?",
         "validation and test rows never; training rows both ways",
-        "a curve each: with sight, training rows are filled unlike test rows",
+        "a curve each: with sight of it, training rows are filled unlike test rows",
     ),
     Decision(
         "neighbours: whose, which distance",

@@ -136,6 +136,16 @@ def mnist_part(summary: dict[str, Any], prefix: str) -> list[str]:
                 ],
             ),
         ]
+    if "classified" in summary:
+        parts += [
+            "Errors of ten one-component mixtures as a classifier of incomplete test images, by "
+            "the value added to the diagonal: "
+            + "; ".join(
+                f"{row['diagonal_loading']:g}: {100 * row['error']:.2f} ± {100 * row['half']:.2f} %"
+                for row in summary["classified"]
+            )
+            + ".",
+        ]
     return parts
 
 
@@ -146,7 +156,8 @@ def timing_part(timing: dict[str, Any]) -> list[str]:
     note = "" if busy is None else f" Others used up to {100 * busy:.0f} % of the cores meanwhile."
     return [
         "### Time per iteration",
-        f"{where['cpu']}, one thread, {where['blas']}; solvers in turn, fastest iteration.{note} "
+        f"{where['cpu']}, one thread, {where['blas']}; solvers in turn, the fastest iteration, "
+        f"E and M step.{note} "
         "`python -m experiments.mnist --only timing --again` takes the times anew.",
         table(
             [

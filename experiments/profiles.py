@@ -64,6 +64,7 @@ class Mnist(NamedTuple):
     row_part: int  # naive-row is timed on one row in so many
     varied_digit: int
     max_iter: int
+    loadings: tuple[float, ...] = (1e-3, 1e-2, 1e-1)  # of classifiers
     n_varied: int | None = None  # decisions varied, all if None
 
 
@@ -108,6 +109,7 @@ TINY = Profile(
         row_part=20,
         varied_digit=3,
         max_iter=2,
+        loadings=(1e-2,),
         n_varied=2,
     ),
     Abalone(
