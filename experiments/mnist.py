@@ -165,6 +165,14 @@ def timing_rows(digit: int, own: list[tuple[dict[str, Any], Result]]) -> list[di
     best = {key: min(min(r["seconds"]) for r in group) for key, group in groups.items()}
     scaled = {key: value * n_all / groups[key][0]["n_rows"] for key, value in best.items()}
     timed = {s: scaled[s, part] for s, part in groups if part == 1 or s == "naive-row"}
+    every = {
+        s: [
+            [seconds * n_all / result["n_rows"] for seconds in result["seconds"]]
+            for result in groups[s, part]
+        ]
+        for s, part in groups
+        if part == 1 or s == "naive-row"
+    }
     rows = []
     for (solver, part), group in groups.items():
         if part > 1 and solver == "dual":
@@ -179,8 +187,8 @@ def timing_rows(digit: int, own: list[tuple[dict[str, Any], Result]]) -> list[di
                 "iterations": len(first["seconds"]),
                 "rows_used": first["n_rows"],
                 "n_patterns": first["n_patterns"],
-                "times_faster_than_naive_row": timed["naive-row"] / timed[solver],
-                "times_faster_than_naive": timed["naive"] / timed[solver],
+                **speed_up("naive_row", every["naive-row"], every[solver]),
+                **speed_up("naive", every["naive"], every[solver]),
                 "log_likelihood": first["log_likelihoods"][-1],
                 "difference_log_likelihood": abs(
                     first["log_likelihoods"][-1] - same["log_likelihoods"][-1]
@@ -193,6 +201,23 @@ def timing_rows(digit: int, own: list[tuple[dict[str, Any], Result]]) -> list[di
             }
         )
     return rows
+
+
+def speed_up(name: str, slow: list[list[float]], fast: list[list[float]]) -> dict[str, float]:
+    """Return how many times faster the fastest iteration is, and the range of such ratios.
+
+    The range is over iterations of the same number in the same round.
+    """
+    ratios = [
+        a / b
+        for slow_round, fast_round in zip(slow, fast, strict=True)
+        for a, b in zip(slow_round, fast_round, strict=False)
+    ]
+    return {
+        f"times_faster_than_{name}": min(map(min, slow)) / min(map(min, fast)),
+        f"times_faster_than_{name}_low": min(ratios),
+        f"times_faster_than_{name}_high": max(ratios),
+    }
 
 
 def largest(first: Result, second: Result, name: str) -> float:

@@ -164,8 +164,8 @@ def timing_part(timing: dict[str, Any]) -> list[str]:
                 "digit",
                 "solver",
                 "s per iteration",
-                "x naive-row",
-                "x naive",
+                "times naive-row",
+                "times naive",
                 "log-likelihood off by",
             ],
             [
@@ -174,14 +174,20 @@ def timing_part(timing: dict[str, Any]) -> list[str]:
                     row["solver"]
                     + (f" ({row['rows_used']} rows)" if row["rows_used"] < 1000 else ""),
                     f"{row['seconds_per_iteration']:.3g}",
-                    f"{row['times_faster_than_naive_row']:.3g}",
-                    f"{row['times_faster_than_naive']:.3g}",
+                    ratio(row, "naive_row"),
+                    ratio(row, "naive"),
                     f"{row['difference_log_likelihood']:.1e}",
                 ]
                 for row in timing["rows"]
             ],
         ),
     ]
+
+
+def ratio(row: dict[str, Any], baseline: str) -> str:
+    """Return a speed-up with its range over iterations."""
+    name = f"times_faster_than_{baseline}"
+    return f"{row[name]:.3g} ({row[f'{name}_low']:.3g} to {row[f'{name}_high']:.3g})"
 
 
 def abalone_part(summary: dict[str, Any], prefix: str) -> list[str]:
