@@ -184,6 +184,9 @@ def timing_rows(digit: int, own: list[tuple[dict[str, Any], Result]]) -> list[di
                 "n_components": own[0][0]["n_components"],
                 "solver": solver,
                 "seconds_per_iteration": timed[solver],
+                "seconds_by_clock": min(min(r["seconds_by_clock"]) for r in group)
+                * (n_all / first["n_rows"]),
+                "others_cpu": max((r["others_cpu"] or 0.0) for r in group),
                 "iterations": len(first["seconds"]),
                 "rows_used": first["n_rows"],
                 "n_patterns": first["n_patterns"],

@@ -68,12 +68,14 @@ def left_out(profile: Profile) -> list[str]:
         for digit, grid in m.grids.items()
     )
     grid = f"{m.grid.sizes} components, shares kept {m.grid.kept}, seeds {m.grid.seeds}"
+    limited = m.timed_iterations is not None
+    iterations = f"{m.timed_iterations} iterations from the start" if limited else "to convergence"
     lines = [
         f"MNIST: {len(m.digits)} of 10 digits; grid {grid}"
         + (f"; {others}" if others else "")
         + f"; the paper has {fm.grid.sizes[0]} to {fm.grid.sizes[-1]}, {fm.grid.kept} and five.",
-        f"Times: of digits {m.timed_digits}, {m.timed_iterations} iterations from the start "
-        f"instead of all, {m.rounds} rounds; `naive-row` on one row in {m.row_part}, scaled up.",
+        f"Times: of digits {m.timed_digits}, {iterations}; `naive-row` on one row in "
+        f"{m.row_part}, scaled up to all.",
         f"Abalone: {len(a.proportions)} shares instead of {len(fa.proportions)}, {a.repeats} "
         f"repeats instead of {fa.repeats}, {len(a.settings)} network settings instead of "
         f"{len(fa.settings)} (at most {a.epochs} epochs instead of {fa.epochs}), {len(a.kernels)} "
@@ -153,11 +155,11 @@ def timing_part(timing: dict[str, Any]) -> list[str]:
     """Return the section on times."""
     where = timing["machine"]
     busy = timing["others_cpu"]
-    note = "" if busy is None else f" Others used up to {100 * busy:.0f} % of the cores meanwhile."
+    note = "" if busy is None else f" Others had up to {100 * busy:.0f} % of the cores meanwhile."
     return [
         "### Time per iteration",
-        f"{where['cpu']}, one thread, {where['blas']}; solvers in turn, the fastest iteration, "
-        f"E and M step.{note} "
+        f"{where['cpu']}, one thread, {where['blas']}; processor seconds of the fastest iteration, "
+        f"E and M step; ranges are over iterations.{note} "
         "`python -m experiments.mnist --only timing --again` takes the times anew.",
         table(
             [
@@ -167,6 +169,7 @@ def timing_part(timing: dict[str, Any]) -> list[str]:
                 "times naive-row",
                 "times naive",
                 "log-likelihood off by",
+                "others had",
             ],
             [
                 [
@@ -177,6 +180,7 @@ def timing_part(timing: dict[str, Any]) -> list[str]:
                     ratio(row, "naive_row"),
                     ratio(row, "naive"),
                     f"{row['difference_log_likelihood']:.1e}",
+                    f"{100 * row['others_cpu']:.0f} %",
                 ]
                 for row in timing["rows"]
             ],
