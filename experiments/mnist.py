@@ -60,7 +60,9 @@ def main(arguments: list[str] | None = None) -> None:
     if digits is not None:
         summary |= write_digits(order, chosen, digits)
     if timed is not None:
-        summary["timing"] = write_timing(order, timed_cells, timed)
+        by_config = {str(c.config): r["n_iter"] for c, r in zip(cells, fits, strict=True)}
+        iterations = {digit: by_config[str(config)] for digit, config in chosen.items()}
+        summary["timing"] = write_timing(order, timed_cells, timed, iterations)
     if changed is not None:
         summary["varied"] = write_varied(order, dict(zip(varied, changed, strict=False)))
         summary["classified"] = write_classified(order, classify, changed[len(varied) :])
@@ -140,7 +142,9 @@ def root_mean(errors: np.ndarray) -> float:
     return float(np.sqrt(errors.mean()))
 
 
-def write_timing(order: Order, cells: list[Cell], results: list[Result]) -> dict[str, Any]:
+def write_timing(
+    order: Order, cells: list[Cell], results: list[Result], chosen_iterations: dict[int, int]
+) -> dict[str, Any]:
     """Write seconds per iteration, speed-ups and differences; return them per digit."""
     rows = []
     for digit in order.profile.mnist.timed_digits:
@@ -152,24 +156,26 @@ def write_timing(order: Order, cells: list[Cell], results: list[Result]) -> dict
         rows += timing_rows(digit, own)
     write_csv(rows, order.output / "mnist-timing.csv", configuration(order))
     described = results[0]["machine"]
+    n_iter = {row["digit"]: row["iterations"] for row in rows if row["solver"] == "dual"}
     others = [r["others_cpu"] for r in results if r["others_cpu"] is not None]
-    return {"rows": rows, "machine": described, "others_cpu": max(others, default=None)}
+    return {
+        "rows": rows,
+        "machine": described,
+        "others_cpu": max(others, default=None),
+        "n_iter": n_iter,
+        "retraced": order.profile.mnist.timed_iterations is None
+        and all(n_iter[digit] == chosen_iterations[digit] for digit in n_iter),
+    }
 
 
 def timing_rows(digit: int, own: list[tuple[dict[str, Any], Result]]) -> list[dict[str, Any]]:
-    """Return a row per solver: the fastest iteration of all rounds, scaled up to all rows."""
+    """Return a row per solver: mean processor seconds per iteration, scaled up to all rows."""
     n_all = max(result["n_rows"] for _, result in own)
     groups: dict[tuple[str, int], list[Result]] = {}
     for config, result in own:
         groups.setdefault((config["solver"], config["one_row_in"]), []).append(result)
-    best = {key: min(min(r["seconds"]) for r in group) for key, group in groups.items()}
-    scaled = {key: value * n_all / groups[key][0]["n_rows"] for key, value in best.items()}
-    timed = {s: scaled[s, part] for s, part in groups if part == 1 or s == "naive-row"}
-    every = {
-        s: [
-            [seconds * n_all / result["n_rows"] for seconds in result["seconds"]]
-            for result in groups[s, part]
-        ]
+    rounds = {
+        s: [float(np.mean(r["seconds"])) * n_all / r["n_rows"] for r in groups[s, part]]
         for s, part in groups
         if part == 1 or s == "naive-row"
     }
@@ -183,15 +189,15 @@ def timing_rows(digit: int, own: list[tuple[dict[str, Any], Result]]) -> list[di
                 "digit": digit,
                 "n_components": own[0][0]["n_components"],
                 "solver": solver,
-                "seconds_per_iteration": timed[solver],
-                "seconds_by_clock": min(min(r["seconds_by_clock"]) for r in group)
+                "seconds_per_iteration": min(rounds[solver]),
+                "seconds_by_clock": min(float(np.mean(r["seconds_by_clock"])) for r in group)
                 * (n_all / first["n_rows"]),
                 "others_cpu": max((r["others_cpu"] or 0.0) for r in group),
                 "iterations": len(first["seconds"]),
                 "rows_used": first["n_rows"],
                 "n_patterns": first["n_patterns"],
-                **speed_up("naive_row", every["naive-row"], every[solver]),
-                **speed_up("naive", every["naive"], every[solver]),
+                **speed_up("naive_row", rounds["naive-row"], rounds[solver]),
+                **speed_up("naive", rounds["naive"], rounds[solver]),
                 "log_likelihood": first["log_likelihoods"][-1],
                 "difference_log_likelihood": abs(
                     first["log_likelihoods"][-1] - same["log_likelihoods"][-1]
@@ -206,18 +212,11 @@ def timing_rows(digit: int, own: list[tuple[dict[str, Any], Result]]) -> list[di
     return rows
 
 
-def speed_up(name: str, slow: list[list[float]], fast: list[list[float]]) -> dict[str, float]:
-    """Return how many times faster the fastest iteration is, and the range of such ratios.
-
-    The range is over iterations of the same number in the same round.
-    """
-    ratios = [
-        a / b
-        for slow_round, fast_round in zip(slow, fast, strict=True)
-        for a, b in zip(slow_round, fast_round, strict=False)
-    ]
+def speed_up(name: str, slow: list[float], fast: list[float]) -> dict[str, float]:
+    """Return how many times faster the best round is, and the range of ratios within rounds."""
+    ratios = [a / b for a, b in zip(slow, fast, strict=True)]
     return {
-        f"times_faster_than_{name}": min(map(min, slow)) / min(map(min, fast)),
+        f"times_faster_than_{name}": min(slow) / min(fast),
         f"times_faster_than_{name}_low": min(ratios),
         f"times_faster_than_{name}_high": max(ratios),
     }

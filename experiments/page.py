@@ -156,10 +156,16 @@ def timing_part(timing: dict[str, Any]) -> list[str]:
     where = timing["machine"]
     busy = timing["others_cpu"]
     note = "" if busy is None else f" Others had up to {100 * busy:.0f} % of the cores meanwhile."
+    counts = ", ".join(str(n) for n in timing["n_iter"].values())
+    traced = (
+        f"The chosen model was retrained to convergence ({counts} iterations, as when chosen)."
+        if timing["retraced"]
+        else f"Fits had {counts} iterations, which is not the whole course of the chosen model."
+    )
     return [
         "### Time per iteration",
-        f"{where['cpu']}, one thread, {where['blas']}; processor seconds of the fastest iteration, "
-        f"E and M step; ranges are over iterations.{note} "
+        f"{where['cpu']}, one thread, {where['blas']}; processor seconds per iteration, E "
+        f"and M step, mean of a fit, best round; ranges of ratios are over rounds.{note} {traced} "
         "`python -m experiments.mnist --only timing --again` takes the times anew.",
         table(
             [
@@ -189,7 +195,7 @@ def timing_part(timing: dict[str, Any]) -> list[str]:
 
 
 def ratio(row: dict[str, Any], baseline: str) -> str:
-    """Return a speed-up with its range over iterations."""
+    """Return a speed-up with its range over rounds."""
     name = f"times_faster_than_{baseline}"
     return f"{row[name]:.3g} ({row[f'{name}_low']:.3g} to {row[f'{name}_high']:.3g})"
 

@@ -95,7 +95,9 @@ def _speed_up(timing: dict[str, Any] | None) -> Row:
     baselines = {"naive_row": "per-row", "naive": "per-pattern"}
     ours = "; ".join(
         f"`{solver}` "
-        + ", ".join(f"{_range(found, key)} times the {name} one" for key, name in baselines.items())
+        + ", ".join(
+            f"{_range(found, key)} over the {name} baseline" for key, name in baselines.items()
+        )
         for solver, found in rows.items()
     )
     reached = {
@@ -111,7 +113,7 @@ def _speed_up(timing: dict[str, Any] | None) -> Row:
         )
     else:
         verdict = "**contradicted**"
-    return [*claim, f"baseline and range over iterations: {ours}", verdict]
+    return [*claim, f"speed-up with range over rounds: {ours}", verdict]
 
 
 def _range(rows: list[dict[str, Any]], key: str) -> str:
