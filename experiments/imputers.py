@@ -11,6 +11,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
+from threadpoolctl import threadpool_limits
 
 from experiments.abalone_data import Table, split
 from experiments.neighbours import fill_nearest, measure
@@ -71,7 +72,8 @@ def choose_mixture(
         mixture = GaussianMixture(
             size, diagonal_loading=loading, random_state=seed, n_jobs=1, **options
         )
-        with warnings.catch_warnings():
+        # The number of threads must not depend on the machine: the start may depend on it.
+        with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
             warnings.simplefilter("ignore", ConvergenceWarning)
             mixture.fit(split(joint).train)
         prediction = mixture.impute(blind)[:, -1]
