@@ -23,6 +23,7 @@ R = TypeVar("R")
 INTERRUPTED = "the fit was interrupted; the best parameters so far are kept"
 NOT_FINITE = "The starting parameters give a log-likelihood that is not finite."
 MAX_REPAIRS_PER_COMPONENT = 3
+CREDIT = 10.0  # a proposal is believed to gain at most so many times what the last passes gained
 WARM_UP = 10  # tied iterations that give the covariance and mean that priors shrink to
 
 
@@ -448,7 +449,9 @@ def _estimate_left(state: State) -> State:
     """Return the state with what is left to gain: along the proposal, and after that."""
     left = to_limit(state.objectives)
     if state.accelerator is not None and np.isfinite(state.accelerator.to_gain):
-        left += state.accelerator.to_gain
+        # A component that fades promises for ever what it never brings.
+        recent = state.objectives[-1] - state.objectives[0]
+        left += min(state.accelerator.to_gain, CREDIT * recent)
     return state._replace(left=(*state.left, left)[-N_AGREEING:])
 
 
