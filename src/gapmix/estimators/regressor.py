@@ -73,7 +73,7 @@ class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
     >>> model = GaussianMixtureRegressor(1).fit(X, y)
     >>> mean, std = model.predict([[1.0, 1.0], [1.0, np.nan]], return_std=True)
     >>> mean.round(1), std.round(1)
-    (array([1., 2.]), array([0.1, 1. ]))
+    (array([1. , 1.9]), array([0.1, 1. ]))
     """
 
     def __init__(
