@@ -5,14 +5,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full lint bench clean
+.PHONY: help demo test test-full lint bench experiments clean
 
 help:
-	@echo "make demo       punch holes into a table, fill them, show how well it went"
-	@echo "make test       the tests, in a few minutes"
-	@echo "make test-full  the tests at their full sizes"
-	@echo "make lint       format, style and types"
-	@echo "make bench      times beside others, in a quarter of an hour; needs a quiet machine"
+	@echo "make demo         punch holes into a table, fill them, show how well it went"
+	@echo "make test         the tests, in a few minutes"
+	@echo "make test-full    the tests at their full sizes"
+	@echo "make lint         format, style and types"
+	@echo "make bench        times beside others, in a quarter of an hour; needs a quiet machine"
+	@echo "make experiments  the paper's studies, in half an hour; a second run takes seconds"
 
 $(STAMP): pyproject.toml
 	@echo "Setting up $(VENV) (once)"
@@ -37,6 +38,11 @@ lint: $(STAMP)
 bench: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --editable '.[dev,plot]'
 	$(BIN)/python -m benchmarks.run --all
+
+# Data: GAPMIX_DATA, else OpenML. The paper's full grids: --full, which takes days.
+experiments: $(STAMP)
+	$(BIN)/python -m experiments.mnist
+	$(BIN)/python -m experiments.abalone
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -47,9 +47,9 @@ def blas() -> str:
 
 
 def commit() -> str:
-    """Return the commit, with a plus sign if the package or the benchmarks differ from it."""
+    """Return the commit, with a plus sign if code differs from it."""
     short = _git("rev-parse", "--short", "HEAD")
-    changed = _git("status", "--porcelain", "--", "src", "benchmarks/*.py")
+    changed = _git("status", "--porcelain", "--", "src", "benchmarks/*.py", "experiments/*.py")
     return (short or "unknown") + ("+" if changed else "")
 
 

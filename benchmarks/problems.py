@@ -7,13 +7,12 @@ which one iteration of EM is timed, `JOBS` the tables that are filled from begin
 
 from __future__ import annotations
 
-import gzip
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from benchmarks.data import DataNotFoundError, load_mnist
 
 Family = Callable[[np.random.Generator, int], np.ndarray]
 
@@ -223,26 +222,14 @@ def make_named(name: str, scale: float = 1.0, seed: int = 0) -> Problem:
 
 def _digits(observed: np.ndarray, n_components: int) -> Problem:
     """Return images of a digit with holes, or a drawn table of that shape and a note."""
-    folder = os.environ.get("GAPMIX_DATA")
-    if folder and (Path(folder) / "mnist" / "train-images-idx3-ubyte.gz").exists():
-        images = read_digits(Path(folder) / "mnist", DIGIT, len(observed))
-        return Problem("squares", np.where(observed, images, np.nan), images, n_components)
-    where = f"GAPMIX_DATA={folder}" if folder else "GAPMIX_DATA, which is not set,"
-    note = (
-        f"MNIST was not found: {where} must name a folder with mnist/train-images-idx3-ubyte.gz "
-        "and its labels. A drawn table of the same shape stands in."
-    )
-    drawn = make_problem("squares", observed, n_components, separation=SEPARATION)
-    return drawn._replace(note=note)
-
-
-def read_digits(folder: Path, digit: int, n: int) -> np.ndarray:
-    """Return the first n training images of a digit, pixels between 0 and 1, (n, 784)."""
-    with gzip.open(folder / "train-labels-idx1-ubyte.gz") as file:
-        labels = np.frombuffer(file.read(), dtype=np.uint8, offset=8)
-    with gzip.open(folder / "train-images-idx3-ubyte.gz") as file:
-        images = np.frombuffer(file.read(), dtype=np.uint8, offset=16).reshape(-1, 28 * 28)
-    return images[np.flatnonzero(labels == digit)[:n]] / 255.0
+    try:
+        digits = load_mnist(download=False).train
+    except DataNotFoundError as error:
+        note = f"{error} A drawn table of the same shape stands in."
+        drawn = make_problem("squares", observed, n_components, separation=SEPARATION)
+        return drawn._replace(note=note)
+    images = digits.images[np.flatnonzero(digits.labels == DIGIT)[: len(observed)]] / 255.0
+    return Problem("squares", np.where(observed, images, np.nan), images, n_components)
 
 
 def draw_factors(rng: np.random.Generator, n: int, d: int, n_factors: int) -> np.ndarray:

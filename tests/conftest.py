@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+import pytest
+from tests.commandline import CommandLine
+
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # scikit-learn checks array-API input only with it
 # Tests run in several processes; BLAS threads of each would only get in the others' way.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -14,3 +17,11 @@ FULL = os.environ.get("GAPMIX_FULL") == "1"
 def size(fast: int, full: int) -> int:
     """Return how many cases to run."""
     return full if FULL else fast
+
+
+@pytest.fixture(scope="module")
+def gapmix():
+    """Yield a function that runs a command in a process of its own; see tests/commandline.py."""
+    line = CommandLine()
+    yield line.run
+    line.close()

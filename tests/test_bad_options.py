@@ -118,8 +118,9 @@ def test_bad_weights_are_refused(weight, message, kind):
 def test_a_weight_of_two_is_the_row_twice_for_every_estimator(kind):
     x, y = make_table(), kind.target(60)
     weight = np.arange(60) % 3
-    weighted = kind.cls(1, tol=1e-14, max_iter=5000, random_state=0).fit(x, y, sample_weight=weight)
-    repeated = kind.cls(1, tol=1e-14, max_iter=5000, random_state=0).fit(
+    settings = {"tol": 1e-14, "max_iter": 5000, "accelerate": None, "random_state": 0}
+    weighted = kind.cls(1, **settings).fit(x, y, sample_weight=weight)
+    repeated = kind.cls(1, **settings).fit(
         np.repeat(x, weight, axis=0), None if y is None else np.repeat(y, weight)
     )
     if hasattr(weighted, "exponent_"):  # calibrated on rows drawn, each counted once
@@ -210,8 +211,12 @@ PARAMETERS = [
             ("init_params", "one of 'kmeans', 'k-means++', 'random', 'random_from_data'"),
             ("weights", "one of 'learned', 'equal'"),
             ("init_covariance", "one of 'available', 'filled'"),
-            ("accelerate", "one of 'auto', None"),
-            ("engine", "'threads'"),
+            ("accelerate", "one of 'auto', 'squarem', 'anderson', None"),
+            (
+                "engine",
+                "'threads', 'dask', the address of a Dask scheduler ('tcp://host:8786') or a Dask "
+                "client",
+            ),
         )
         for value in ("x", 3, ["full"], np.array(["full", "tied"]))
     ),

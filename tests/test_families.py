@@ -22,7 +22,7 @@ from oracles import relative
 from gapmix import GaussianMixture, em
 from gapmix import rows as rows_module
 from gapmix.covariance import Regularizer
-from gapmix.kernels import factors, lanes, twins
+from gapmix.kernels import completing, factors, lanes, twins
 from gapmix.parameters import Parameters
 from gapmix.patterns import find_patterns
 from gapmix.plan import SOLVERS as NAMES
@@ -381,6 +381,33 @@ def test_centring_gathering_measuring_and_filling_agree_with_their_twins(seed):
         kernels.measure(*layout, z, solution, distance)
         kernels.fill(*layout, solution, filled)
         results += [centred, gathered, products, distance, filled]
+    for one, other in zip(found, wanted, strict=True):
+        assert relative(one, other) <= 1e-12
+
+
+@pytest.mark.parametrize("d", [1, 3, 7, 8, 9, 20, 33, 65])
+def test_completing_rows_and_adding_them_up_agree_with_their_twins(d):
+    rng = np.random.default_rng(d)
+    observed = rng.random((93, d)) < rng.choice([0.2, 0.8], size=(93, 1))
+    X = np.where(observed, rng.standard_normal((93, d)), np.nan)
+    (block,) = prepare_rows(X, np.ones(len(X)), 1).blocks
+    layout, m = block.batches[:10], block.n_missing_side
+    sigma = oracles.random_covariance(rng, d)
+    mean, prec = rng.standard_normal(d), np.linalg.inv(sigma)
+    given = rng.standard_normal(block.batches.n_solution)
+    log_det = rng.standard_normal(len(block.observed))
+    resp = np.where(rng.random(m) < 0.3, 0.0, rng.random(m))
+    found, wanted = [], []
+    for kernels, results in ((completing, found), (twins, wanted)):
+        right, rows, log_density = given.copy(), np.empty((m, d)), np.empty(len(X))
+        sets = np.empty((m, 4), dtype=np.int64)
+        kernels.find_sets(*layout, sets)
+        kernels.prepare(*layout, block.x, mean, prec, right, sets)
+        known = (log_det, 1.5, block.n_observed, sets, rows, log_density)
+        kernels.complete(*layout, block.x, mean, np.tril(sigma), given, *known)
+        first, second = np.ones(d), np.ones((d, d))
+        total = kernels.add_rows(rows, resp, first, second)
+        results += [sets, right, rows, log_density, first, np.tril(second), np.array(total)]
     for one, other in zip(found, wanted, strict=True):
         assert relative(one, other) <= 1e-12
 

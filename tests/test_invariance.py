@@ -99,8 +99,10 @@ def test_the_order_of_columns_does_not_matter(covariance_type):
     for seed in range(N_PROBLEMS):
         X, _, (weights, means) = problem(seed)
         order = np.random.default_rng(seed).permutation(4)
-        plain = fit(X, (weights, means), covariance_type)
-        other = fit(X[:, order], (weights, means[:, order]), covariance_type)
+        # a Cholesky factor, in which proposals are made, knows an order; plain steps do not
+        options = {"accelerate": None}
+        plain = fit(X, (weights, means), covariance_type, **options)
+        other = fit(X[:, order], (weights, means[:, order]), covariance_type, **options)
         assert differ(plain.predict_proba(X), other.predict_proba(X[:, order])) < 1e-8
         assert differ(plain.impute(X)[:, order], other.impute(X[:, order])) < 1e-8
 

@@ -152,7 +152,7 @@ def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path, without_namele
 
 
 def test_saves_at_the_same_time_leave_one_whole_file(tmp_path, without_nameless):
-    mixtures = [fit(random_state=seed, max_iter=2, tol=10.0) for seed in range(3)]
+    mixtures = [fit(random_state=seed, max_iter=8, tol=10.0) for seed in range(3)]
 
     def work(mixture):
         for _ in range(5):

@@ -11,10 +11,22 @@ from matplotlib import pyplot
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from gapmix import GaussianMixture, plots
+from gapmix import GaussianMixture, GaussianMixtureImputer
 from gapmix.patterns import find_patterns
 from gapmix.plan import TreeOptions, make_plan
-from gapmix.plots import plot_patterns, plot_plan
+from gapmix.plots import (
+    canvas,
+    plot_convergence,
+    plot_hide_and_score,
+    plot_images,
+    plot_marginals,
+    plot_missing,
+    plot_patterns,
+    plot_plan,
+    plot_selection,
+)
+from gapmix.scores import Evaluation, Score
+from gapmix.selection import Candidate
 
 
 def few_patterns():
@@ -192,13 +204,92 @@ def test_the_plan_of_a_fit_can_be_drawn():
     assert "3 nodes" in plot_plan(model.plan_).get_title(loc="left")
 
 
-# ------------------------------------------------------------------ both
+# ------------------------------------------------------------------ results
+
+TRIED = (
+    Candidate(1, 0.9, -1.3, 5, 0.1),
+    Candidate(2, 0.7, -1.0, 9, 0.1, share=0.5),
+    Candidate(5, 0.8, -1.1, 9, 0.1, share=0.5),
+)
+
+
+def make_evaluation(n_columns=3, n_repeats=2):
+    """Two imputers: errors j / 10 in column j, and errors 0 but for column 0, which fails."""
+    nan = np.nan
+    scores = []
+    for repeat in range(n_repeats):
+        for j in range(n_columns):
+            name = f"column {j}"
+            fails = j == 0
+            plain = (0.1 * j, j, nan, nan, nan, 0.1, "")
+            sure = (nan if fails else 0.0, nan, -1.0, 0.4, 0.8, 0.1, "left" if fails else "")
+            scores.append(Score("plain", repeat, name, 10, *plain))
+            scores.append(Score("sure", repeat, name, 10, *sure))
+    return Evaluation(tuple(scores), "mcar", n_repeats, (50, n_columns))
+
+
+def values(ax):
+    """Return the points of all lines that have more than a stroke's two equal places."""
+    return [line.get_xydata().tolist() for line in ax.lines]
+
+
+def test_every_size_is_drawn_and_the_chosen_ones_are_ringed():
+    ax = draw(plot_selection(TRIED))
+    assert ax.get_title(loc="left") == "3 sizes tried; united: 2 and 5 components (7 in all)"
+    error, score = ax.child_axes
+    assert values(error) == [[[2, 0.7], [5, 0.8]], [[1, 0.9], [2, 0.7], [5, 0.8]]]
+    assert values(score) == [[[2, -1.0], [5, -1.1]], [[1, -1.3], [2, -1.0], [5, -1.1]]]
+    assert [label.get_text() for label in error.get_xticklabels()] == ["1", "2", "5"]
+    assert "lower is better" in error.get_ylabel()
+    assert "higher is better" in score.get_ylabel()
+
+
+def test_the_selection_of_an_estimator_is_drawn_and_its_absence_told():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = GaussianMixtureImputer(max_components=2, random_state=0).fit(X)
+    assert "2 sizes tried" in draw(plot_selection(model)).get_title(loc="left")
+    with pytest.raises(ValueError, match="was given, not chosen"):
+        plot_selection(GaussianMixtureImputer(1).fit(X))
+    with pytest.raises(ValueError, match="has no selection_"):
+        plot_selection(GaussianMixture())
+
+
+def test_errors_and_coverage_are_drawn_by_column_and_together():
+    ax = draw(plot_hide_and_score(make_evaluation()))
+    errors, shares = ax.child_axes
+    lines = [label.get_text() for label in errors.get_yticklabels()]
+    assert lines == ["all columns", "column 0", "column 1", "column 2"]
+    plain = next(points for points in values(errors) if len(points) == 4)
+    np.testing.assert_allclose(np.array(plain)[1:, 0], [0.0, 0.1, 0.2])
+    key = [text.get_text() for text in errors.get_legend().get_texts()]
+    assert key == ["plain", "sure (with problems)"]
+    fifty, ninety = (np.array(points) for points in values(shares)[:2])
+    np.testing.assert_allclose(fifty[:, 0], 40.0)
+    np.testing.assert_allclose(ninety[:, 0], 80.0)
+
+
+def test_many_columns_are_cut_to_those_that_differ_most():
+    ax = draw(plot_hide_and_score(make_evaluation(60, 1), max_columns=4))
+    lines = [label.get_text() for label in ax.child_axes[0].get_yticklabels()]
+    assert lines[1:] == [f"column {j}" for j in range(56, 60)]
+    assert "Not shown: 56 columns" in ax.get_title(loc="left")
+
+
+def test_without_intervals_there_is_one_panel():
+    evaluation = make_evaluation()
+    alone = tuple(score for score in evaluation.scores if score.imputer == "plain")
+    assert len(draw(plot_hide_and_score(evaluation._replace(scores=alone))).child_axes) == 1
+
+
+# ------------------------------------------------------------------ all of them
 
 
 def test_given_axes_are_drawn_on_and_returned():
     for function, what in (
         (plot_patterns, few_patterns()),
         (plot_plan, make_plan(many_patterns(9, 5), 1)),
+        (plot_selection, TRIED),
+        (plot_hide_and_score, make_evaluation()),
     ):
         ax = Figure().add_subplot()
         assert function(what, ax=ax) is ax
@@ -206,10 +297,67 @@ def test_given_axes_are_drawn_on_and_returned():
 
 
 def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(plots, "figure", None)
+    monkeypatch.setattr(canvas, "figure", None)
     for function, what in (
         (plot_patterns, few_patterns()),
         (plot_plan, make_plan(many_patterns(9, 5), 1)),
+        (plot_selection, TRIED),
+        (plot_hide_and_score, make_evaluation()),
     ):
         with pytest.raises(ImportError, match=r'pip install "gapmix\[plot\]"'):
             function(what)
+
+
+# ------------------------------------------------------------------ tables and fits
+
+
+def test_a_missingness_matrix_shows_every_cell_of_a_small_table():
+    X = few_patterns()
+    ax = draw(plot_missing(X, feature_names=["a", "b", "c"]))
+    image = ax.images[0].get_array()
+    np.testing.assert_array_equal(image, np.isnan(X))
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["a", "b", "c"]
+    assert ax.get_title(loc="left") == "6 rows, 3 columns, 44.4 % missing"
+
+
+def test_a_missingness_matrix_of_many_rows_shows_shares():
+    X = np.ones((5000, 300))
+    X[:2500, :150] = np.nan
+    ax = draw(plot_missing(X, max_rows=100, max_columns=60))
+    image = ax.images[0].get_array()
+    assert image.shape == (100, 60)
+    np.testing.assert_allclose(image[:50, :30], 1)
+    np.testing.assert_allclose(image[50:], 0)
+
+
+def test_convergence_has_a_point_for_each_iteration():
+    X = mcar(4, 0.2)(np.random.default_rng(0), 200)
+    X = np.where(X, np.random.default_rng(1).normal(size=X.shape), np.nan)
+    mixture = GaussianMixture(2, random_state=0).fit(X)
+    ax = draw(plot_convergence(mixture))
+    (line, *_) = ax.lines
+    np.testing.assert_array_equal(line.get_ydata(), mixture.lower_bounds_)
+    assert len(line.get_xdata()) == mixture.n_iter_
+
+
+def test_marginals_hold_observed_and_filled_values():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:, 2] = 5.0
+    filled = np.where(np.isnan(X), 0.25, X)
+    ax = draw(plot_marginals(X, filled, feature_names=["a", "b", "c"]))
+    panels = ax.child_axes
+    assert [panel.get_title() for panel in panels] == ["a", "b"]  # c has no gaps
+    with pytest.raises(ValueError, match="has no gaps"):
+        plot_marginals(filled, filled)
+
+
+def test_images_stand_in_a_grid():
+    images = np.arange(2 * 3 * 16.0).reshape(2, 3, 4, 4)
+    images[0, 0, :2, :2] = np.nan
+    ax = draw(plot_images(images, column_titles=["hidden", "filled", "true"]))
+    assert len(ax.child_axes) == 6
+    assert [panel.get_title() for panel in ax.child_axes[:3]] == ["hidden", "filled", "true"]
+    with pytest.raises(ValueError, match="four dimensions"):
+        plot_images(images[0, 0])

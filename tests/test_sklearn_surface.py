@@ -43,6 +43,7 @@ OWN_PARAMETERS = {
     "accelerate",
     "engine",
     "n_jobs",
+    "checkpoint",
 }
 
 

@@ -32,7 +32,7 @@ logger = logging.getLogger("gapmix")
 
 WORTH_MEASURING = 0.05  # predicted seconds of an E step below which any choice will do
 SIZES = (4, 16, 64, 128, 256, 512)
-FORMAT = 2
+FORMAT = 3
 
 
 def costs_for(patterns: Patterns, n_components: int) -> Costs:

@@ -103,6 +103,29 @@ def quantiles(prepared: Prepared, rows: Rows, levels: np.ndarray, engine: Engine
     return np.stack([restore_order(each, rows) for each in joined])
 
 
+def distribution(prepared: Prepared, rows: Rows, values: np.ndarray, engine: Engine) -> np.ndarray:
+    """Return P(gap <= value | rest of the row) for values (n, d), NaN where there is no gap."""
+    parameters = prepared.parameters
+    sorted_values = values[rows.patterns.order]
+    ends = np.cumsum([len(block.x) for block in rows.blocks])
+
+    def distribution_of_block(item: tuple[Block, int]) -> np.ndarray:
+        block, end = item
+        completed = prepared.solver.complete(prepared.state, block)
+        _, resp = responsibilities(completed.log_density, parameters.weights)
+        value = sorted_values[end - len(block.x) : end]
+        gaps = ~expand(block.observed, block)
+        result = np.where(gaps, 0.0, np.nan)
+        for k in range(len(parameters.weights)):
+            away = value - parameters.means[k] - completed.deviation[k]
+            std = np.where(gaps, np.sqrt(expand(completed.variance[k], block)), 1.0)
+            result += resp[:, k, None] * ndtr(away / std)
+        return result
+
+    parts = engine.map(distribution_of_block, list(zip(rows.blocks, ends.tolist(), strict=True)))
+    return restore_order(np.concatenate(parts), rows)
+
+
 def mixture_quantile(
     level: float, weight: np.ndarray, mean: np.ndarray, std: np.ndarray
 ) -> np.ndarray:

@@ -26,7 +26,7 @@ class Costs(NamedTuple):
 
 DEFAULT = Costs(
     sizes=(4, 16, 64, 128, 256, 512),
-    scratch=(1.8e-7, 1.6e-6, 4.4e-5, 2.5e-4, 1.1e-3, 7.3e-3),
+    scratch=(1.2e-7, 4.2e-7, 8e-6, 5e-5, 1.1e-3, 7.3e-3),
     cholesky=(8e-7, 1.4e-6, 1.5e-5, 5.5e-5, 2.8e-4, 1.9e-3),
     append=(2.8e-5, 2.9e-5, 3.4e-5, 4.2e-5, 8.5e-5, 2.4e-4),
     delete=(3.5e-5, 3.5e-5, 4.3e-5, 6e-5, 1.1e-4, 3e-4),

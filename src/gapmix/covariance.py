@@ -35,6 +35,12 @@ class Regularizer(NamedTuple):
     unit: np.ndarray | None = None  # (d,) variances that make columns comparable, for (B)
 
 
+def is_monotone(regularizer: Regularizer) -> bool:
+    """Tell whether EM climbs at every step, which the paper's own regularisers do not promise."""
+    truncates = regularizer.n_kept is not None and regularizer.fill != "mean"
+    return regularizer.loading is None and not truncates
+
+
 def estimate(
     resp: np.ndarray, scatter: np.ndarray, covariance_type: str, regularizer: Regularizer
 ) -> np.ndarray:

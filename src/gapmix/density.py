@@ -77,6 +77,13 @@ def quantiles(density: Density, x: np.ndarray, levels: np.ndarray) -> np.ndarray
     return np.where(np.isnan(x), scaling.to_user(values, density.units), x)
 
 
+def distribution(density: Density, x: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return P(gap <= value | rest of the row) for values (n, d), NaN where there is no gap."""
+    inside = scaling.to_internal(values, density.units)
+    with open_engine(density.n_jobs) as engine:
+        return conditional.distribution(_prepare(density), _lay_out(density, x), inside, engine)
+
+
 def draw(density: Density, x: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
     """Return draws of the gaps given the rest of each row, (n_draws, n, d)."""
     prepared = _prepare(density)

@@ -8,16 +8,19 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from gapmix.covariance import Regularizer, estimate, log_prior, restrict
+from gapmix import accelerate
+from gapmix.covariance import Regularizer, estimate, is_monotone, log_prior, restrict
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.repair import find_empty, split_heaviest
 from gapmix.rows import Block, Rows, deal_lanes
 from gapmix.solvers import Solver
 from gapmix.statistics import Moments, Statistics, merge_into, zero_statistics
+from gapmix.stopping import N_AGREEING, N_LOOKED_AT, is_steady, to_limit
 
 T = TypeVar("T")
 R = TypeVar("R")
 
+INTERRUPTED = "the fit was interrupted; the best parameters so far are kept"
 NOT_FINITE = "The starting parameters give a log-likelihood that is not finite."
 MAX_REPAIRS_PER_COMPONENT = 3
 WARM_UP = 10  # tied iterations that give the covariance and mean that priors shrink to
@@ -30,6 +33,15 @@ class Engine(Protocol):
         """Return function(item) for every item, in the order of the items."""
 
 
+class Shards(Protocol):
+    """Rows kept elsewhere, in parts: on disk, or in the memory of other machines."""
+
+    total_weight: float
+
+    def sum_statistics(self, prepared: Any, parameters: Parameters) -> Statistics:
+        """Return the statistics of all rows, parts merged in a fixed order."""
+
+
 class Settings(NamedTuple):
     """What a fit is asked to do."""
 
@@ -39,10 +51,15 @@ class Settings(NamedTuple):
     tol: float = 1e-3  # per row
     max_iter: int = 100
     patience: int = 3  # iterations without a better validation likelihood
+    accelerate: str | None = None  # one of accelerate.METHODS; None asks for plain steps
 
 
 class Iteration(NamedTuple):
-    """One iteration of EM: the values belong to the parameters it started from, per row."""
+    """One pass over the rows: the values belong to the parameters it started from, per row.
+
+    A pass at proposed parameters that turned out lower changes nothing: its record repeats the
+    values of the last accepted one, and an event that begins with "rejected" tells what was found.
+    """
 
     log_likelihood: float
     objective: float  # log-likelihood plus log-prior: what EM climbs
@@ -179,16 +196,57 @@ def log_likelihood(
     return sum(engine.map(sum_lane, deal_lanes(rows))) / float(rows.weight.sum())
 
 
+def _pass(
+    solver: Solver, prepared: Any, parameters: Parameters, rows: Rows | Shards, engine: Engine
+) -> Statistics:
+    """Return the statistics of all rows, wherever these are."""
+    if isinstance(rows, Rows):
+        return e_step(solver, prepared, parameters.weights, rows, engine)
+    return rows.sum_statistics(prepared, parameters)
+
+
+def total_weight(rows: Rows | Shards) -> float:
+    """Return the sum of the rows' weights."""
+    return float(rows.weight.sum()) if isinstance(rows, Rows) else rows.total_weight
+
+
+class State(NamedTuple):
+    """Where a run stands between two passes: with rows and settings, all that it goes on from."""
+
+    parameters: Parameters  # of the next pass
+    accelerator: accelerate.State | None
+    plain: Parameters | None = None  # the step to fall back to, if `parameters` are a proposal
+    resp: np.ndarray | None = None  # (K,) the responsibilities behind it
+    objectives: tuple[float, ...] = ()  # of the last accepted passes
+    kept: Parameters | None = None  # the last ones accepted; the best, with validation rows
+    best: float = -np.inf  # validation likelihood of these
+    n_stale: int = 0  # passes accepted since
+    n_repairs: int = 0
+    left: tuple[float, ...] = ()  # estimates of what is left to gain, after the last passes
+
+
+class Progress(NamedTuple):
+    """All that a run needs to go on later as if it had never stopped."""
+
+    state: State
+    history: tuple[Iteration, ...]
+    target: np.ndarray | None  # what priors shrink to, once that was found
+    center: np.ndarray | None
+    stop_reason: str | None  # not None: no pass is left to do
+
+
 def run(
     solver: Solver,
-    rows: Rows,
+    rows: Rows | Shards,
     start: Parameters,
     settings: Settings,
     engine: Engine,
     *,
     keep_start: bool = False,
     validation: Rows | None = None,
-    callback: Callable[[Iteration], None] | None = None,
+    callback: Callable[[Iteration], bool | None] | None = None,
+    resume: Progress | None = None,
+    save: Callable[[Progress], None] | None = None,
 ) -> Fit:
     """Iterate EM from `start` until it converges, runs out of iterations or validation worsens.
 
@@ -196,80 +254,235 @@ def run(
     improve it first. The objective never falls, except at an iteration whose events name a repair,
     and unless one of the paper's own regularisers is on (`loading`, or `n_kept` with a fill other
     than the mean).
+
+    An iteration is one pass over the rows. It gives the objective at the parameters and the plain
+    step of EM from them; an accelerator may propose other parameters for the next pass. If these
+    turn out to be lower they are rejected, and the pass after that is at the plain step.
+
+    After every iteration `save` is given all that is needed to `resume` from there, to the same
+    bits; `start` is not looked at then.
     """
-    settings, start, first_events = _with_target(
-        solver, rows, start, settings, engine, keep_start=keep_start
-    )
-    start = start._replace(covariances=restrict(start.covariances, settings.regularizer))
-    total_weight = float(rows.weight.sum())
+    events: tuple[str, ...] = ()
     history: list[Iteration] = []
-    parameters, best = start, start
-    prepared, best_value, best_at = _prepare(solver, parameters), -np.inf, 0
-    previous, events = -np.inf, first_events
-    n_repairs = 0
-    converged, stop_reason = False, f"max_iter={settings.max_iter} iterations were reached"
-    for iteration in range(1, settings.max_iter + 1):
-        began = time.perf_counter()
-        statistics = e_step(solver, prepared, parameters.weights, rows, engine)
-        value = float(statistics.log_likelihood) / total_weight
-        prior = log_prior(parameters.means, *solver.precisions(prepared), settings.regularizer)
-        objective = value + prior / total_weight
-        if not np.isfinite(objective):
-            if not history:
-                raise CollapseError(NOT_FINITE, 0, None)
-            parameters, stop_reason = best, "the log-likelihood stopped being finite"
-            break
-        held_out = None
-        if validation is not None:
-            held_out = log_likelihood(solver, prepared, parameters.weights, validation, engine)
-            if held_out > best_value:
-                best, best_value, best_at = parameters, held_out, iteration
-        else:
-            best = parameters
-
-        events += solver.notes(prepared, statistics)
-        moments = solver.moments(prepared, statistics)
-        updated = m_step(moments, parameters, settings)
-        parameters, prepared, repairs = _repaired(
-            solver,
-            updated,
-            moments,
-            allowed=n_repairs < MAX_REPAIRS_PER_COMPONENT * len(start.weights),
-            # A prior keeps an empty component proper, and asks for it to be empty.
-            revive=settings.regularizer.shrinkage == 0,
+    stop_reason, unless_converged = None, f"max_iter={settings.max_iter} iterations were reached"
+    if resume is None:
+        settings, start, events = _with_target(
+            solver, rows, start, settings, engine, keep_start=keep_start
         )
-        n_repairs += len(repairs)
-        record = Iteration(
-            value, objective, held_out, time.perf_counter() - began, events + repairs
-        )
-        history.append(record)
-        if callback is not None:
-            callback(record)
-        events = ()
-
-        gain, previous = objective - previous, objective
-        if validation is not None and iteration - best_at >= settings.patience:
-            parameters = best
-            stop_reason = (
-                f"the validation likelihood has not risen for {settings.patience} iterations; "
-                f"the parameters of iteration {best_at} are kept"
-            )
-            converged = True
-            break
-        if abs(gain) < settings.tol and not repairs:
-            stop_reason = f"the last gain, {gain:.2g} per row, is below tol={settings.tol:g}"
-            converged = True
-            break
-    if validation is not None and parameters is not best:
-        held_out = log_likelihood(solver, prepared, parameters.weights, validation, engine)
-        parameters = parameters if held_out > best_value else best
+        start = start._replace(covariances=restrict(start.covariances, settings.regularizer))
+        method = _method(settings)
+        state = State(start, None if method is None else accelerate.State(method))
+    else:
+        state, stop_reason = resume.state, resume.stop_reason
+        history += resume.history
+        held = settings.regularizer._replace(target=resume.target, center=resume.center)
+        settings = settings._replace(regularizer=held)
     used = settings.regularizer
+    prepared = _prepare(solver, state.parameters)
+    while stop_reason is None and len(history) < settings.max_iter:
+        began = time.perf_counter()
+        statistics = _pass(solver, prepared, state.parameters, rows, engine)
+        value, objective = _objective(
+            solver, prepared, state.parameters.means, statistics, rows, settings
+        )
+        repairs: tuple[str, ...]
+        if state.plain is not None and not objective >= state.objectives[-1]:
+            events += (f"rejected: the proposal's objective is {objective:.6g}",)
+            state, prepared, repairs = _step_back(solver, state)
+            record = history[-1]
+        elif not np.isfinite(objective):
+            if state.kept is None:
+                raise CollapseError(NOT_FINITE, 0, None)
+            stop_reason = "the log-likelihood stopped being finite"
+            return Fit(state.kept, tuple(history), False, stop_reason, used.target, used.center)
+        else:
+            held_out = None
+            if validation is not None:
+                weights = state.parameters.weights
+                held_out = log_likelihood(solver, prepared, weights, validation, engine)
+            state = _accept(state, objective, held_out)
+            events += solver.notes(prepared, statistics)
+            moments = solver.moments(prepared, statistics)
+            updated = m_step(moments, state.parameters, settings)
+            state, prepared, repairs = _step(solver, state, updated, moments.resp, settings)
+            state = _estimate_left(state)
+            record = Iteration(value, objective, held_out, 0.0, ())
+            if not repairs:
+                stop_reason = _reason_to_stop(state, settings)
+        seconds = time.perf_counter() - began
+        history.append(record._replace(seconds=seconds, events=events + repairs))
+        events = ()
+        if save is not None:
+            save(Progress(state, tuple(history), used.target, used.center, stop_reason))
+        if callback is not None and callback(history[-1]):  # it asks to stop
+            unless_converged = INTERRUPTED
+            break
+    parameters = _final(solver, state, settings, validation, engine)
+    converged = stop_reason is not None
+    if stop_reason is None:
+        stop_reason = unless_converged
+    elif state.n_stale >= settings.patience:
+        best_at = int(np.argmax([record.validation or -np.inf for record in history])) + 1
+        stop_reason += f"; the parameters of iteration {best_at} are kept"
     return Fit(parameters, tuple(history), converged, stop_reason, used.target, used.center)
+
+
+def _method(settings: Settings) -> str | None:
+    """Return how to accelerate: not at all where proposals would leave what is allowed."""
+    constrained = settings.regularizer.n_kept is not None
+    return settings.accelerate if is_monotone(settings.regularizer) and not constrained else None
+
+
+def _objective(
+    solver: Solver,
+    prepared: Any,
+    means: np.ndarray,
+    statistics: Statistics,
+    rows: Rows | Shards,
+    settings: Settings,
+) -> tuple[float, float]:
+    """Return log-likelihood and objective per row."""
+    n_rows = total_weight(rows)
+    value = float(statistics.log_likelihood) / n_rows
+    prior = log_prior(means, *solver.precisions(prepared), settings.regularizer)
+    return value, value + prior / n_rows
+
+
+def _accept(state: State, objective: float, held_out: float | None) -> State:
+    """Return the state after a pass that counts."""
+    state = state._replace(objectives=(*state.objectives, objective)[-N_LOOKED_AT:])
+    if held_out is None:
+        return state._replace(kept=state.parameters)
+    if held_out > state.best:
+        return state._replace(kept=state.parameters, best=held_out, n_stale=0)
+    return state._replace(n_stale=state.n_stale + 1)
+
+
+def _step(
+    solver: Solver, state: State, updated: Parameters, resp: np.ndarray, settings: Settings
+) -> tuple[State, Any, tuple[str, ...]]:
+    """Return the state before the next pass, what was prepared for it, and what was repaired.
+
+    `updated` is the plain step. It is taken unless the accelerator proposes something else, and
+    always after a repair, which ends what the accelerator knew.
+    """
+    # A prior keeps an empty component proper, and asks for it to be empty.
+    revive = _may_repair(state) and settings.regularizer.shrinkage == 0
+    plain, revived = _revived(updated, resp, allowed=revive)
+    accelerator = state.accelerator
+    if accelerator is not None and not revived:
+        accelerator = accelerate.observe(
+            accelerator,
+            state.parameters,
+            plain,
+            settings.covariance_type,
+            equal_weights=settings.equal_weights,
+        )
+        proposal = None
+        if is_steady(state.objectives, len(resp)):
+            accelerator, proposal = accelerate.propose(accelerator)
+        if proposal is not None:
+            try:
+                prepared = solver.prepare(proposal)
+            except NotPositiveDefiniteError:
+                accelerator = accelerate.refuse(accelerator)
+            else:
+                state = state._replace(parameters=proposal, plain=plain, resp=resp)
+                return state._replace(accelerator=accelerator), prepared, ()
+    state = state._replace(accelerator=accelerator, plain=plain, resp=resp)
+    return _take_plain(solver, state, revived)
+
+
+def _step_back(solver: Solver, state: State) -> tuple[State, Any, tuple[str, ...]]:
+    """Return the state at the plain step, after a proposal was rejected."""
+    if state.accelerator is not None:
+        state = state._replace(accelerator=accelerate.refuse(state.accelerator))
+    return _take_plain(solver, state, ())
+
+
+def _take_plain(
+    solver: Solver, state: State, revived: tuple[str, ...]
+) -> tuple[State, Any, tuple[str, ...]]:
+    """Return the state at the plain step, repaired where it cannot be factored."""
+    plain, resp = state.plain, state.resp
+    assert plain is not None
+    assert resp is not None
+    plain, prepared, split = _factorable(solver, plain, resp, allowed=_may_repair(state))
+    repairs = revived + split
+    accelerator = state.accelerator
+    if repairs and accelerator is not None:
+        accelerator = accelerate.restart(accelerator)
+    state = State(
+        plain,
+        accelerator,
+        objectives=() if repairs else state.objectives,
+        kept=state.kept,
+        best=state.best,
+        n_stale=state.n_stale,
+        n_repairs=state.n_repairs + len(repairs),
+        left=() if repairs else state.left,
+    )
+    return state, prepared, repairs
+
+
+def _may_repair(state: State) -> bool:
+    return state.n_repairs < MAX_REPAIRS_PER_COMPONENT * len(state.parameters.weights)
+
+
+def _reason_to_stop(state: State, settings: Settings) -> str | None:
+    """Return why to stop after an accepted pass, or None to go on."""
+    if state.n_stale >= settings.patience:
+        return f"the validation likelihood has not risen for {settings.patience} iterations"
+    if settings.accelerate is None or not is_monotone(settings.regularizer):
+        gain = float(np.diff(state.objectives[-2:]).sum()) if len(state.objectives) > 1 else np.inf
+        if abs(gain) < settings.tol:
+            return f"the last gain, {gain:.2g} per row, is below tol={settings.tol:g}"
+        return None
+    left = max(state.left)
+    if len(state.left) == N_AGREEING and left < settings.tol:
+        return f"what is left to gain, about {left:.2g} per row, is below tol={settings.tol:g}"
+    return None
+
+
+def _estimate_left(state: State) -> State:
+    """Return the state with what is left to gain: along the proposal, and after that."""
+    left = to_limit(state.objectives)
+    if state.accelerator is not None and np.isfinite(state.accelerator.to_gain):
+        left += state.accelerator.to_gain
+    return state._replace(left=(*state.left, left)[-N_AGREEING:])
+
+
+def _final(
+    solver: Solver,
+    state: State,
+    settings: Settings,
+    validation: Rows | None,
+    engine: Engine,
+) -> Parameters:
+    """Return the parameters a run ends with: the last plain step, or the best on validation rows.
+
+    A proposal that no pass has looked at is not taken.
+    """
+    kept = state.kept
+    assert kept is not None
+    if state.n_stale >= settings.patience:
+        return kept
+    parameters = state.parameters if state.plain is None else state.plain
+    if validation is None and state.plain is None:
+        return parameters
+    try:
+        prepared = solver.prepare(parameters)
+    except NotPositiveDefiniteError:
+        return kept
+    if validation is None:
+        return parameters
+    value = log_likelihood(solver, prepared, parameters.weights, validation, engine)
+    return parameters if value > state.best else kept
 
 
 def _with_target(
     solver: Solver,
-    rows: Rows,
+    rows: Rows | Shards,
     start: Parameters,
     settings: Settings,
     engine: Engine,
@@ -297,9 +510,7 @@ def _with_target(
     parameters = start if is_tied else share(start, start.weights)
     for _ in range(WARM_UP):
         prepared = _prepare(solver, parameters)
-        moments = solver.moments(
-            prepared, e_step(solver, prepared, parameters.weights, rows, engine)
-        )
+        moments = solver.moments(prepared, _pass(solver, prepared, parameters, rows, engine))
         parameters = m_step(moments, parameters, plain)
         if not is_tied:
             parameters = share(parameters, moments.resp)
@@ -319,24 +530,27 @@ def _prepare(solver: Solver, parameters: Parameters) -> Any:
         raise CollapseError(str(error), error.component, error.pivot) from error
 
 
-def _repaired(
-    solver: Solver, parameters: Parameters, moments: Moments, *, allowed: bool, revive: bool
-) -> tuple[Parameters, Any, tuple[str, ...]]:
-    """Return parameters that can be factored, what was prepared of them, and what was repaired.
-
-    Empty components are split off others only with `revive`.
-    """
+def _revived(
+    parameters: Parameters, resp: np.ndarray, *, allowed: bool
+) -> tuple[Parameters, tuple[str, ...]]:
+    """Return parameters without empty components, as far as allowed, and what was done."""
     events: list[str] = []
-    resp = moments.resp
-    if allowed and revive:
-        for dead in find_empty(resp):
-            split = split_heaviest(parameters, int(dead), resp)
-            if split is not None:
-                parameters, donor = split
-                events.append(
-                    f"repair: component {dead} was empty ({resp[dead]:.1e} of "
-                    f"{resp.sum():g} rows); restarted as half of component {donor}"
-                )
+    for dead in find_empty(resp) if allowed else ():
+        split = split_heaviest(parameters, int(dead), resp)
+        if split is not None:
+            parameters, donor = split
+            events.append(
+                f"repair: component {dead} was empty ({resp[dead]:.1e} of "
+                f"{resp.sum():g} rows); restarted as half of component {donor}"
+            )
+    return parameters, tuple(events)
+
+
+def _factorable(
+    solver: Solver, parameters: Parameters, resp: np.ndarray, *, allowed: bool
+) -> tuple[Parameters, Any, tuple[str, ...]]:
+    """Return parameters that can be factored, what was prepared of them, and what was repaired."""
+    events: list[str] = []
     for _ in range(len(resp)):
         try:
             return parameters, solver.prepare(parameters), tuple(events)

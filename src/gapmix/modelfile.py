@@ -27,6 +27,7 @@ from gapmix.estimators.classifier import GaussianMixtureClassifier
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.regressor import GaussianMixtureRegressor
+from gapmix.estimators.tablemodel import TableModel
 from gapmix.mixturerecord import (
     MIXTURE_ARRAYS,
     Arrays,
@@ -216,7 +217,10 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
         "GaussianMixtureImputer": composed(
             GaussianMixtureImputer,
             parts=("mixture_",),
-            state=("selection_", "n_components_", "n_iter_", "indicated_", "constant_"),
+            state=(
+                *("selection_", "calibration_", "n_components_", "n_iter_"),
+                *("indicated_", "constant_"),
+            ),
         ),
         "GaussianMixtureRegressor": composed(
             GaussianMixtureRegressor,
@@ -227,6 +231,9 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
             GaussianMixtureClassifier,
             parts=("mixtures_",),
             state=("classes_", "selection_", "priors_", "exponent_", "n_iter_"),
+        ),
+        "TableModel": composed(
+            TableModel, parts=("mixture_",), state=("columns_", "marks_", "bounds_")
         ),
     }
 )

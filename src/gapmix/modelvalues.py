@@ -7,6 +7,7 @@ an object with one tag, from a fixed list: nothing that is read can name code.
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ def encode(value: Any, name: str, arrays: dict[str, np.ndarray] | None = None) -
         return _encode_array(value, name, arrays)
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

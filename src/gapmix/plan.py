@@ -29,7 +29,7 @@ from gapmix.trees import (
 SOLVERS = ("naive-row", "naive", "paper", "tree", "dual")  # "diagonal" is never asked for
 CLUSTER_BYTES = 64 * 2**20  # rows and columns held by one walk
 LANES = 8  # patterns solved side by side
-LARGEST_IN_LANES = 96  # larger index sets are left to LAPACK, one by one,
+LARGEST_IN_LANES = 192  # larger index sets are left to LAPACK, one by one,
 BLAS_SIZE, BLAS_ROWS = 12, 24  # and so are those of patterns with so many variables and rows
 MAX_LANES = 4  # clusters made so that threads have something to share
 MIN_CLUSTER = 64  # patterns below which cutting a tree costs more than it brings

@@ -8,6 +8,7 @@ import numpy as np
 
 from gapmix.patterns import Patterns, find_patterns, reorder
 from gapmix.plan import (
+    LANES,
     Batches,
     Cluster,
     Group,
@@ -19,8 +20,10 @@ from gapmix.plan import (
 )
 from gapmix.scaling import Scaling
 
-BLOCK_BYTES = 8 * 2**20  # working memory of a block; not critical within a factor of 4
-MIN_BLOCK_ROWS = 64  # or as many as columns: each block touches whole d x d matrices
+BLOCK_BYTES = 2 * 2**20, 8 * 2**20  # working memory of a block, of small and of large tables
+BLOCK_SHARE = 0.25  # of the table, in between; not critical within a factor of 4
+MIN_BLOCK_ROWS = 64
+WIDE = 256  # from so many columns on, as many rows: each block touches whole d x d matrices
 MAX_BLOCK_ROWS = 4096
 N_LANES = 4
 COMPRESS_FROM = 4  # rows per observed variable from which a pattern's rows are worth replacing
@@ -158,14 +161,18 @@ def deal_lanes(rows: Rows) -> list[tuple[Block, ...]]:
 
 
 def rows_per_block(patterns: Patterns, n_components: int) -> int:
-    """Return how many rows keep the working memory of a block near BLOCK_BYTES."""
+    """Return how many rows keep the working memory of a block small beside the table."""
     observed = patterns.observed
     d = observed.shape[1]
     n_observed = observed.sum(axis=1)
     size = np.where(on_missing_side(observed), d - n_observed, n_observed).astype(float)
     factors = float(np.mean(size * (size + 3) / 2)) if size.size else 0.0
     bytes_per_row = 8 * n_components * (2 * d + factors) + 1
-    return int(np.clip(BLOCK_BYTES / bytes_per_row, max(MIN_BLOCK_ROWS, d), MAX_BLOCK_ROWS))
+    table_bytes = 8.0 * len(patterns.order) * d
+    block_bytes = np.clip(BLOCK_SHARE * table_bytes, *BLOCK_BYTES)
+    least = max(MIN_BLOCK_ROWS, d) if d >= WIDE else MIN_BLOCK_ROWS
+    n_rows = int(np.clip(block_bytes / bytes_per_row, least, MAX_BLOCK_ROWS))
+    return n_rows // LANES * LANES if n_rows > LANES else n_rows  # patterns of one row fill lanes
 
 
 def cut_block(

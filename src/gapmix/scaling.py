@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-CHUNK_CELLS = 2**20  # cells looked at in one go
+CHUNK_CELLS = 2**17  # cells looked at in one go
 
 
 class Scaling(NamedTuple):
@@ -23,6 +23,15 @@ class Scaling(NamedTuple):
     known: np.ndarray  # (d,) bool, the column has at least one observed value
 
 
+class Summary(NamedTuple):
+    """What scaling needs to know of the columns of some rows; additive by `merge`."""
+
+    exponent: np.ndarray  # (d,) |x| <= 2 ** exponent
+    total: np.ndarray  # (d,) weight of the observed values
+    mean: np.ndarray  # (d,) of x / 2 ** exponent
+    variance: np.ndarray  # (d,) of the same
+
+
 def measure(x: np.ndarray, weight: np.ndarray, *, common: bool = False) -> Scaling:
     """Return the scaling of the columns of `x` (NaN where missing) under row weights.
 
@@ -30,12 +39,43 @@ def measure(x: np.ndarray, weight: np.ndarray, *, common: bool = False) -> Scali
     shift nor a large magnitude costs digits. With `common`, all columns share one scale (their
     mean variance), as a spherical covariance needs.
     """
+    return from_summary(summarize(x, weight), common=common)
+
+
+def summarize(x: np.ndarray, weight: np.ndarray) -> Summary:
+    """Return the summary of the columns of `x` (NaN where missing) under row weights."""
     n, d = x.shape
     step = max(1, CHUNK_CELLS // max(n, 1))
     parts = [_moments(x[:, low : low + step], weight) for low in range(0, d, step)]
-    exponent, mean, variance, known = (
-        np.concatenate(arrays) for arrays in zip(*parts, strict=True)
+    return Summary(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def merge(left: Summary, right: Summary) -> Summary:
+    """Return the summary of both sets of rows; exact but for rounding, whatever their means."""
+    exponent = np.maximum(left.exponent, right.exponent)
+    sides = [
+        part._replace(
+            mean=np.ldexp(part.mean, part.exponent - exponent),
+            variance=np.ldexp(part.variance, 2 * (part.exponent - exponent)),
+        )
+        for part in (left, right)
+    ]
+    total = left.total + right.total
+    share = np.divide(right.total, total, out=np.zeros_like(total), where=total > 0)
+    apart = sides[1].mean - sides[0].mean
+    within = (1.0 - share) * sides[0].variance + share * sides[1].variance
+    return Summary(
+        exponent,
+        total,
+        sides[0].mean + share * apart,
+        within + share * (1.0 - share) * apart**2,
     )
+
+
+def from_summary(summary: Summary, *, common: bool = False) -> Scaling:
+    """Return the scaling of columns with this summary."""
+    exponent, total, mean, variance = summary
+    known, d = total > 0, len(total)
     varies = known & (variance > (4 * np.finfo(float).eps * np.abs(mean)) ** 2)
     if common:
         return _common_scaling(exponent, mean, variance, known, varies)
@@ -48,18 +88,17 @@ def measure(x: np.ndarray, weight: np.ndarray, *, common: bool = False) -> Scali
 def _moments(
     x: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return exponent e, mean and variance of x / 2^e, and whether anything is known, by column."""
+    """Return exponent e, weight of what is known, and mean and variance of x / 2^e, by column."""
     observed = ~np.isnan(x)
     total = weight @ observed
-    known = total > 0
-    safe_total = np.where(known, total, 1.0)
+    safe_total = np.where(total > 0, total, 1.0)
     largest = np.max(np.abs(x), axis=0, initial=0.0, where=observed)
     exponent = np.where(largest > 0, np.frexp(largest)[1], 0)  # |x| <= 2 ** exponent
     unit = np.ldexp(np.where(observed, x, 0.0), -exponent)
     mean = weight @ unit / safe_total
     mean += weight @ np.where(observed, unit - mean, 0.0) / safe_total  # what rounding left
     variance = weight @ np.where(observed, unit - mean, 0.0) ** 2 / safe_total
-    return exponent, mean, variance, known
+    return exponent, total, mean, variance
 
 
 def _common_scaling(

@@ -17,6 +17,9 @@ ROWS_PER_COMPONENT = 10  # sizes with fewer rows for a component are not tried
 HIDDEN_SHARE = 0.2  # of the known cells
 PATIENCE = 2  # sizes in a row that may be worse than the best one so far
 N_UNITED = 3  # sizes united
+N_QUANTILES = 201  # of the widths that calibrate intervals
+PRIOR_CELLS = 100  # evenly spaced widths added to them
+LARGEST_COVERAGE = 1.0 - 1e-9
 MARGIN = 1.1  # sizes whose error is this many times the smallest are left out
 
 
@@ -121,3 +124,25 @@ def _share(
         each._replace(share=1.0 / len(chosen) if i in chosen else 0.0)
         for i, each in enumerate(tried)
     )
+
+
+def calibrate_intervals(probability: np.ndarray) -> np.ndarray:
+    """Return how wide a central interval had to be to hold each hidden cell, as sorted quantiles.
+
+    `probability` is P(gap <= true value) of the hidden cells. If the model were exact, the widths
+    |2 p - 1| would be uniform; where it is too sure of itself they pile up near 1. The result has
+    `N_QUANTILES` entries, entry i being what to ask of the model for a coverage of i / (N - 1).
+    As many evenly spaced widths as `PRIOR_CELLS` are added, so that few cells change little.
+    """
+    widths = np.concatenate(
+        [np.abs(2.0 * probability - 1.0), (np.arange(PRIOR_CELLS) + 0.5) / PRIOR_CELLS]
+    )
+    return np.quantile(widths, np.linspace(0.0, 1.0, N_QUANTILES))
+
+
+def nominal_coverage(coverage: float, calibration: np.ndarray | None) -> float:
+    """Return the coverage to ask of the model so that intervals hold what was asked for."""
+    if calibration is None:
+        return coverage
+    grid = np.linspace(0.0, 1.0, len(calibration))
+    return float(np.clip(np.interp(coverage, grid, calibration), 0.0, LARGEST_COVERAGE))

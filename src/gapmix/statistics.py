@@ -57,6 +57,39 @@ def merge_into(total: Statistics, part: Statistics) -> None:
         np.add(into, array, out=into)
 
 
+def pack(statistics: Statistics) -> np.ndarray:
+    """Return the statistics as one vector, lower triangles only: what crosses a network.
+
+    The dual sums are left out where no row was solved on its observed side.
+    """
+    d = statistics.first.shape[1]
+    lower = np.tril_indices(d)
+    parts = []
+    for name, array in zip(Statistics._fields, statistics, strict=True):
+        if name in ("dual_first", "dual_second") and not statistics.dual_resp.any():
+            continue
+        parts.append(array[:, lower[0], lower[1]] if array.ndim == 3 and array.size else array)
+    return np.concatenate([part.reshape(-1) for part in parts])
+
+
+def unpack(vector: np.ndarray, n_components: int, d: int, *, diagonal: bool) -> Statistics:
+    """Return the statistics that `pack` was given, upper triangles zero."""
+    result = zero_statistics(n_components, d, diagonal=diagonal)
+    lower = np.tril_indices(d)
+    at = 0
+    for name, array in zip(Statistics._fields, result, strict=True):
+        if name in ("dual_first", "dual_second") and not result.dual_resp.any():
+            continue
+        if array.ndim == 3 and array.size:
+            end = at + n_components * len(lower[0])
+            array[:, lower[0], lower[1]] = vector[at:end].reshape(n_components, -1)
+        else:
+            end = at + array.size
+            array[...] = vector[at:end].reshape(array.shape)
+        at = end
+    return result
+
+
 def pull_back(statistics: Statistics, factored: Factored, whitened: np.ndarray) -> Moments:
     """Return the moments of all rows: sum z = S sum a, sum zz' = n S + S (sum aa' - P) S.
 

@@ -7,12 +7,15 @@ changes no bit. BLAS is held to one thread inside: it neither competes nor reord
 from __future__ import annotations
 
 import os
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
@@ -36,7 +39,7 @@ class ThreadEngine:
 def open_engine(n_jobs: int | None) -> Iterator[ThreadEngine]:
     """Open an engine with `n_jobs` threads; None means all cores, negative counts from the end."""
     n_threads = count_threads(n_jobs)
-    with _controller().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         if n_threads == 1:
             yield ThreadEngine(None)
         else:
@@ -53,6 +56,107 @@ def count_threads(n_jobs: int | None) -> int:
     if n_jobs < 0:
         return max(1, available + 1 + n_jobs)
     return max(1, n_jobs)
+
+
+class ShardThreads:
+    """Shards on the threads of this process, under a budget of bytes.
+
+    Shards are kept while they take no more than half of the budget; the others are built again
+    from their source at every step, as many at a time as there are threads.
+    """
+
+    SHARES_MEMORY = True
+
+    def __init__(self, n_jobs: int | None, memory: int) -> None:
+        self._n_threads = count_threads(n_jobs)
+        self._executor = ThreadPoolExecutor(self._n_threads, thread_name_prefix="gapmix")
+        self._room = memory // 2
+        self._lock = threading.Lock()
+        self._build: Callable[[Any], Any] = len
+        self._specs: Sequence[Any] = ()
+        self._kept: dict[int, Any] = {}
+
+    def map(self, function: Callable[[Any], Any], specs: Sequence[Any]) -> Iterator[Any]:
+        """Yield function(spec) for every specification, in order."""
+        with one_blas_thread():
+            yield from self._in_order(function, specs)
+
+    def load(self, build: Callable[[Any], Any], specs: Sequence[Any]) -> None:
+        """Remember how shards are built; they are when a step first needs them."""
+        self._build, self._specs, self._kept = build, specs, {}
+
+    def step(self, function: Callable[[Any, Any], Any], message: Any) -> Iterator[Any]:
+        """Yield function(shard, message) for every shard, in order."""
+
+        def visit(number: int) -> Any:
+            return function(self._shard(number), message)
+
+        with one_blas_thread():
+            yield from self._in_order(visit, range(len(self._specs)))
+
+    def close(self) -> None:
+        """Drop the shards and end the threads."""
+        self._kept = {}
+        self._executor.shutdown(cancel_futures=True)
+
+    def _shard(self, number: int) -> Any:
+        shard = self._kept.get(number)
+        if shard is None:
+            shard = self._build(self._specs[number])
+            size = count_bytes(shard)
+            with self._lock:
+                if size <= self._room and number not in self._kept:
+                    self._room -= size
+                    self._kept[number] = shard
+        return shard
+
+    def _in_order(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+        """Run ahead of the caller by the number of threads, no further."""
+        ahead: deque[Future[Any]] = deque()
+        try:
+            for item in items:
+                if len(ahead) > self._n_threads:
+                    yield ahead.popleft().result()
+                ahead.append(self._executor.submit(function, item))
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
+
+
+def count_bytes(value: Any) -> int:
+    """Return the bytes of the arrays in nested tuples; a view counts as what it shows."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    return sum(map(count_bytes, value)) if isinstance(value, tuple) else 0
+
+
+class _Limit:
+    """How many callers hold BLAS to one thread; the last one lets it go."""
+
+    lock = threading.Lock()
+    n_holders = 0
+    limiter: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread in the whole process, until the last of all holders leaves.
+
+    Two plain limits that overlap would restore each other's values in the wrong order.
+    """
+    with _Limit.lock:
+        if _Limit.n_holders == 0:
+            _Limit.limiter = _controller().limit(limits=1, user_api="blas")
+        _Limit.n_holders += 1
+    try:
+        yield
+    finally:
+        with _Limit.lock:
+            _Limit.n_holders -= 1
+            if _Limit.n_holders == 0:
+                _Limit.limiter.restore_original_limits()
 
 
 @cache

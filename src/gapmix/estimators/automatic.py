@@ -63,6 +63,7 @@ class Chosen(NamedTuple):
     candidates: tuple[Candidate, ...]  # empty if the size was given
     blind: GaussianMixture | None = None  # the best size, fitted without what was hidden
     held: np.ndarray | None = None  # (m, d) rows of which something was hidden
+    calibration: np.ndarray | None = None  # see selection.calibrate_intervals
 
 
 def check(estimator: Any) -> None:
@@ -144,8 +145,28 @@ def _choose(estimator: Any, task: Task, seed: int, sizes: list[int]) -> Chosen:
     blind = copy.copy(fitted[best])
     kept = [_refit(fitted[each.n_components], task) for each in candidates if each.share > 0]
     shares = np.array([each.share for each in candidates if each.share > 0])
-    held = sample.x[hidden.any(axis=1)]
-    return Chosen(_unite(kept, shares, task), candidates, blind, held)
+    held = np.asarray(hidden.any(axis=1))
+    calibration = None
+    if not task.whole_rows:
+        calibration = _calibrate(blind, sample.x[held], shown[held], hidden[held])
+    united = _unite(kept, shares, task)
+    return Chosen(united, candidates, blind, sample.x[held], calibration)
+
+
+def _calibrate(
+    mixture: GaussianMixture, x: np.ndarray, shown: np.ndarray, hidden: np.ndarray
+) -> np.ndarray | None:
+    """Return how to ask for intervals so that they hold what they should, judged by hidden cells.
+
+    Columns that do not vary say nothing about it.
+    """
+    known = ~np.isnan(x)
+    low = np.min(x, axis=0, where=known, initial=np.inf)
+    high = np.max(x, axis=0, where=known, initial=-np.inf)
+    judged = hidden & (low < high)
+    if not judged.any():
+        return None
+    return selection.calibrate_intervals(density.distribution(mixture._density(), shown, x)[judged])
 
 
 def make(estimator: Any, n_components: int, seed: int) -> GaussianMixture:

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix import density
+from gapmix import density, selection
 from gapmix.conditional import Filled
 from gapmix.density import Density
 from gapmix.estimators import automatic, options
@@ -70,6 +70,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     selection_ : tuple of Candidate
         The sizes tried: n_components, error, log_score, n_iter, seconds, share. Empty if the size
         was given. `pandas.DataFrame(imputer.selection_)` shows it as a table.
+    calibration_ : ndarray or None
+        Coverage to ask of the model for coverages from 0 to 1, found on hidden cells; None if the
+        size was given.
     n_components_ : int
         Number of components of the mixture.
     n_iter_ : int
@@ -204,6 +207,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
         self.mixture_ = chosen.mixture
         self.selection_ = chosen.candidates
+        self.calibration_ = chosen.calibration
         self.n_components_ = len(chosen.mixture.weights_)
         self.n_iter_ = chosen.mixture.n_iter_
         return x, targets
@@ -233,13 +237,15 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     def intervals(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Return lower and upper ends of intervals that hold each gap with probability `coverage`.
 
-        They are quantiles of the gap's conditional distribution; observed cells are their own
-        ends.
+        They are quantiles of the gap's conditional distribution. Where sizes were compared on
+        hidden cells, these also tell which quantiles to take so that the share of cells held is
+        the one asked for. Observed cells are their own ends.
         """
         if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
             raise ValueError(f"coverage={coverage!r} must lie strictly between 0 and 1.")
         x = self._read(X)
-        levels = np.array([0.5 - 0.5 * float(coverage), 0.5 + 0.5 * float(coverage)])
+        half = 0.5 * selection.nominal_coverage(float(coverage), self.calibration_)
+        levels = np.array([0.5 - half, 0.5 + half])
         low, high = (self._bounded(x, q) for q in density.quantiles(self._density(), x, levels))
         return low, high
 

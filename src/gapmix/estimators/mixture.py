@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix import density, em, initialize, plan, scaling
+from gapmix import checkpoint, density, em, initialize, plan, scaling
 from gapmix.calibrate import costs_for
 from gapmix.density import Density
+from gapmix.engines.choose import is_remote
 from gapmix.engines.threads import open_engine
-from gapmix.estimators import options
+from gapmix.estimators import climb, options
 from gapmix.estimators.progress import reporting
+from gapmix.estimators.stream import partial_fit
+from gapmix.estimators.streamed import fit_source
 from gapmix.estimators.validation import (
     column_names,
     keeping_last_fit,
@@ -33,7 +37,7 @@ from gapmix.parameters import (
 )
 from gapmix.patterns import find_patterns
 from gapmix.rows import Rows, compress_rows, prepare_rows
-from gapmix.solvers import SOLVERS
+from gapmix.sources import is_source, open_source
 
 
 class GaussianMixture(DensityMixin, BaseEstimator):
@@ -51,7 +55,11 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     covariance_type : {'full', 'tied', 'diag', 'spherical'}, default='full'
         Shape of the covariances; all are exact with gaps.
     tol : float, default=1e-3
-        Stop when an iteration gains less than this per row.
+        Stop when less than this is left to gain per row: the distance from the objective to its
+        limit, extrapolated from how gains shrink and from the curvature that `accelerate` has
+        seen, so that slow creep is not taken for convergence. With `accelerate=None`, or with
+        `diagonal_loading` or a `fill` under which EM may go down, stop by scikit-learn's rule
+        instead: when an iteration gains less than this per row.
     reg_covar : float, default=1e-6
         Ridge, relative to each column's observed variance. This is the one difference from
         scikit-learn, where it is absolute: here it acts as a prior, so that EM never goes down,
@@ -100,14 +108,24 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         Share of the rows set aside to stop on; see `patience`.
     patience : int, default=3
         Stop when the likelihood of the validation rows has not risen for so many iterations, and
-        keep the best parameters.
-    accelerate : {'auto', None}, default='auto'
-        'auto' lets the library choose how to speed up convergence, which at present means plain
-        EM steps; None asks for plain EM steps.
-    engine : {'threads'}, default='threads'
-        Where blocks of rows are worked on.
+        keep the best parameters. Iterations spent on rejected proposals do not count.
+    accelerate : {'auto', 'squarem', 'anderson', None}, default='auto'
+        How to need fewer iterations: 'auto' takes the way that needed the fewest when measured,
+        quasi-Newton steps from EM's own; 'squarem' and 'anderson' are extrapolations known from
+        the literature. None asks for plain EM steps and scikit-learn's stop rule: on complete
+        rows, the same iterations as there. A step that would lower the objective is never taken.
+        With `diagonal_loading` or `keep_components`, steps are always plain.
+    engine : {'threads', 'dask'}, address or Dask client, default='threads'
+        Where rows are worked on: threads of this process; a Dask cluster of worker processes on
+        this machine ('dask'); the cluster whose scheduler has an address such as
+        'tcp://host:8786'; or that of a `distributed.Client`.
     n_jobs : int or None, default=None
-        Number of threads; None uses all cores. The result does not depend on it.
+        Number of threads, or of workers with 'dask'; None uses all cores. The result does not
+        depend on it.
+    checkpoint : str or path, default=None
+        A file that holds the state of the fit, written every few iterations or minutes. If it is
+        there when `fit` is called with the same data and parameters, the fit goes on from it, to
+        the same bits as if it had never stopped; delete it to begin afresh.
 
     Attributes
     ----------
@@ -122,13 +140,15 @@ class GaussianMixture(DensityMixin, BaseEstimator):
     stop_reason_ : str
         Why the fit stopped, in words.
     n_iter_ : int
-        Iterations of the best start.
+        Iterations of the best start, each one pass over the rows.
     lower_bound_ : float
         The objective per row: mean log-likelihood plus log-prior, which is never positive.
     lower_bounds_ : list of float
         The objective at every iteration of the best start.
     history_ : tuple of Iteration
-        One record per iteration: log_likelihood, objective, validation, seconds, events.
+        One record per iteration: log_likelihood, objective, validation, seconds, events. An
+        iteration spent on a proposal that proved lower repeats the values before it, and has an
+        event that begins with 'rejected'.
     plan_ : Plan
         Patterns and solver; `plan_.explain()` returns text.
     n_features_in_ : int
@@ -188,8 +208,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         validation_fraction: float | None = None,
         patience: int = 3,
         accelerate: str | None = "auto",
-        engine: str = "threads",
+        engine: Any = "threads",
         n_jobs: int | None = None,
+        checkpoint: Any = None,
     ) -> None:
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -218,6 +239,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self.accelerate = accelerate
         self.engine = engine
         self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -233,7 +255,10 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
-            The table. Rows without any value carry no information and are passed over.
+            The table. Rows without any value carry no information and are passed over. Tables
+            larger than memory are read in pieces: the path of a `.npy` or Parquet file or of a
+            folder of these, a large `numpy.memmap`, a dask array or data frame, or what
+            `gapmix.sources.open_source` returns.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Row weights; a weight of 2 is the same as the row given twice.
@@ -245,8 +270,16 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         self
         """
         options.check(self)
+        if is_source(X):
+            source = open_source(X)
+            weights = None if sample_weight is None else read_weights(sample_weight, source.n_rows)
+            return fit_source(self, source, weights, X_val)
         x = read_table(self, X, reset=True, min_rows=2)
         weight = read_weights(sample_weight, len(x))
+        if is_remote(self.engine):
+            names_in = getattr(self, "feature_names_in_", None)
+            source = open_source(x)._replace(names=None if names_in is None else tuple(names_in))
+            return fit_source(self, source, weight, X_val)
         x_val = None if X_val is None else read_table(self, X_val, reset=False)
         names = column_names(self)
         warn_codes(x, weight, names)
@@ -269,8 +302,13 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         covariance that `shrinkage` would find by itself.
         """
         continues = self.warm_start and hasattr(self, "means_")
-        random = check_random_state(self.random_state)
-        seeds = np.random.SeedSequence(random.randint(0, 2**31, size=4).tolist())
+        saved = None if self.checkpoint is None else checkpoint.load(self.checkpoint)
+        if saved is None:
+            random = check_random_state(self.random_state)
+            entropy = tuple(random.randint(0, 2**31, size=4).tolist())
+        else:
+            entropy = saved.entropy
+        seeds = np.random.SeedSequence(entropy)
 
         useful = (weight > 0) & ~np.isnan(x).all(axis=1)
         self._refuse_too_few(x, useful)
@@ -282,7 +320,13 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         options.check_magnitudes(units, names)
         split_seed, *start_seeds = seeds.spawn(2 if continues else 1 + self.n_init)
         x, weight, held = options.set_aside(self, x, weight, x_val, split_seed)
-        chosen, rows = self._plan_rows(x, weight, units, self.solver)
+        identity = climb.identify(self, units, float(weight.sum()))
+        if saved is not None:
+            checkpoint.check_identity(saved, identity, self.checkpoint)
+        asked = self.solver
+        if saved is not None and asked == "auto":
+            asked = saved.solver  # a choice by measured time may come out otherwise now
+        chosen, rows = self._plan_rows(x, weight, units, asked)
         validation_rows = None
         if held is not None:
             options.check_reach(held.x, units, names)
@@ -294,23 +338,31 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         settings = options.settings(self, units, float(rows.weight.sum()), target, center)
         with (
             open_engine(self.n_jobs) as engine,
-            reporting(self.verbose, self.verbose_interval, self.n_init) as report,
+            reporting(
+                self.verbose,
+                self.verbose_interval,
+                self.n_init,
+                n_components=self.n_components,
+                log_unit=options.log_unit(rows, units),
+            ) as report,
             options.explaining_collapse(self, names),
         ):
-            fits = [
-                em.run(
-                    SOLVERS[chosen.solver],
-                    rows,
-                    self._start(rows, units, np.random.default_rng(seed)),
-                    settings,
-                    engine,
-                    keep_start=continues or options.is_whole_start_given(self),
-                    validation=validation_rows,
-                    callback=report(number),
-                )
-                for number, seed in enumerate(start_seeds)
-            ]
-            best = max(fits, key=options.final_value)
+            best = climb.climb(
+                chosen.solver,
+                rows,
+                [
+                    partial(self._start, rows, units, np.random.default_rng(seed))
+                    for seed in start_seeds
+                ],
+                settings,
+                engine,
+                keep_start=continues or options.is_whole_start_given(self),
+                validation=validation_rows,
+                report=report,
+                path=self.checkpoint,
+                fresh=checkpoint.Saved(identity, entropy, chosen.solver, 0, None, None),
+                saved=saved,
+            )
             best = best._replace(
                 history=tuple(
                     options.record_to_user(record, units, rows, validation_rows)
@@ -321,6 +373,31 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         if not best.converged and self.tol > 0:
             warn_user(options.advise(best, self.tol), ConvergenceWarning)
         return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Take one more batch of an endless stream: online EM, which is not exact.
+
+        Every batch is looked at once: running statistics move towards its own by a step that
+        decays with the number of batches, then parameters follow (Cappe and Moulines, 2009). The
+        first batch sets the units and the start, so it should be a fair sample of some hundred
+        rows or more; the likelihood may fall from batch to batch. `history_` has the mean
+        log-likelihood of each batch before it was learned from. `fit` begins afresh.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            The batch, NaN where missing.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            Row weights.
+
+        Returns
+        -------
+        self
+        """
+        options.check(self)
+        x = read_table(self, X, reset=not hasattr(self, "_stream"))
+        return partial_fit(self, x, read_weights(sample_weight, len(x)))
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit, then return the most probable component of each row."""
@@ -387,6 +464,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
     def _store(self, best: em.Fit, units: scaling.Scaling, chosen: plan.Plan) -> None:
         """Write the outcome of a fit to the estimator: the only place that does."""
+        if hasattr(self, "_stream"):
+            del self._stream  # a fit ends what partial_fit began
         user = parameters_to_user(best.parameters, units)
         self.weights_ = user.weights
         self.means_ = user.means

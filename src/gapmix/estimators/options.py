@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -12,6 +13,7 @@ from scipy.linalg import lapack
 
 from gapmix import covariance, em, initialize
 from gapmix.covariance import Regularizer
+from gapmix.engines.choose import is_engine
 from gapmix.estimators.validation import name_columns
 from gapmix.estimators.warning import warn_user
 from gapmix.parameters import (
@@ -29,14 +31,14 @@ from gapmix.statistics import mirror
 FARTHEST = 1e100  # standard deviations; with ill-conditioned covariances squares still fit float64
 LARGEST = 1e150  # squares of larger spreads leave the range of float64
 MEAN_ROWS = 10.0  # mean_shrinkage="auto": filled cells were best with 3 to 30 on real tables
+AUTO_ACCELERATE = "quasi-newton"  # needs the fewest passes; see benchmarks/convergence.py
 CHOICES = {
     "covariance_type": covariance.TYPES,
     "init_params": initialize.METHODS,
     "weights": ("learned", "equal"),
     "solver": ("auto", *SOLVERS),
     "init_covariance": ("available", "filled"),
-    "accelerate": ("auto", None),
-    "engine": ("threads",),
+    "accelerate": ("auto", "squarem", "anderson", None),
 }
 
 
@@ -64,6 +66,7 @@ def check(estimator: Any) -> None:
         if estimator.fill == 0:
             raise ValueError("fill=0 leaves no variance outside the kept components; use more.")
     _check_switches(estimator)
+    _check_place(estimator.engine, estimator.checkpoint)
     fraction = estimator.validation_fraction
     if fraction is not None and not (isinstance(fraction, Real) and 0 < float(fraction) < 1):
         raise ValueError(
@@ -75,6 +78,17 @@ def check(estimator: Any) -> None:
             f"keep_components={estimator.keep_components!r} needs covariance_type 'full' or "
             f"'tied': {estimator.covariance_type!r} has no principal components to choose from."
         )
+
+
+def _check_place(engine: Any, path: Any) -> None:
+    """Check where a fit runs and where its state is kept."""
+    if not is_engine(engine):
+        raise ValueError(
+            f"engine={engine!r} is not known. Use 'threads', 'dask', the address of a Dask "
+            "scheduler ('tcp://host:8786') or a Dask client."
+        )
+    if path is not None and not isinstance(path, str | os.PathLike):
+        raise ValueError(f"checkpoint={path!r} must be the path of a file, or None.")
 
 
 def _check_tree_options(options: TreeOptions) -> None:
@@ -191,7 +205,11 @@ def _drop_empty(x: np.ndarray, name: str) -> np.ndarray:
 
 def warn_unknown(x: np.ndarray, weight: np.ndarray, names: list[str]) -> None:
     """Warn about columns that have no observed value; a table without any is refused elsewhere."""
-    known = weight @ ~np.isnan(x) > 0
+    warn_of_unknown(weight @ ~np.isnan(x) > 0, names)
+
+
+def warn_of_unknown(known: np.ndarray, names: list[str]) -> None:
+    """Warn about columns that are not `known` (d,)."""
     unknown = [name for name, seen in zip(names, known, strict=True) if not seen]
     if not unknown or not known.any():
         return
@@ -260,6 +278,7 @@ def settings(
         tol=float(estimator.tol),
         max_iter=int(estimator.max_iter),
         patience=int(estimator.patience),
+        accelerate=AUTO_ACCELERATE if estimator.accelerate == "auto" else estimator.accelerate,
     )
 
 

@@ -10,7 +10,18 @@ import numpy as np
 
 from gapmix.kernels import twins
 from gapmix.kernels.compiled import compile_inline, compile_kernel
-from gapmix.kernels.interleaved import LANES, cholesky, invert, solve
+from gapmix.kernels.interleaved import (
+    add_square,
+    cholesky,
+    copy_triangle,
+    empty_vectors,
+    gather_triangle,
+    invert,
+    scale_triangle,
+    scatter_triangle,
+    solve,
+)
+from gapmix.kernels.twins import LANES
 
 SMALL, MANY_ROWS = 12, 8  # up to this size and from so many rows, inverses are multiplied with
 _LOGS_AT_ONCE = 16  # diagonal elements multiplied before a logarithm is taken
@@ -201,43 +212,39 @@ def fill(  # type: ignore[no-untyped-def]
 
 
 @compile_inline
-def _collect(packed, base, origin, n_chosen, k, factor):  # type: ignore[no-untyped-def]
-    """Bring the factors of up to eight patterns of a group together, turning U into L = U'."""
+def _collect(packed, base, origin, k, factor):  # type: ignore[no-untyped-def]
+    """Bring the factors of eight patterns of a group together; `origin` is their place in it."""
     n_elements = k * (k + 1) // 2
-    whole = n_chosen == LANES and origin[0] % LANES == 0 and origin[LANES - 1] == origin[0] + 7
-    if whole:  # they are side by side already
-        first = base + origin[0] // LANES * n_elements
-        for j in range(k):
-            line = first + j * k - j * (j + 1) // 2
-            for i in range(j, k):
-                for lane in range(LANES):
-                    factor[i * (i + 1) // 2 + j, lane] = packed[line + i, lane]
-        return
+    first = base + origin // LANES * n_elements
+    lane_of = origin % LANES
+    whole = True
     for lane in range(LANES):
-        source = origin[lane if lane < n_chosen else 0]
-        first = base + source // LANES * n_elements
-        old = source % LANES
-        for j in range(k):
-            line = first + j * k - j * (j + 1) // 2
-            for i in range(j, k):
-                factor[i * (i + 1) // 2 + j, lane] = packed[line + i, old]
+        whole = whole and first[lane] == first[0] and lane_of[lane] == lane
+    if whole:  # they are side by side already
+        copy_triangle(packed, first[0], factor, k)
+        return
+    for e in range(n_elements):
+        for lane in range(LANES):
+            factor[e, lane] = packed[first[lane] + e, lane_of[lane]]
 
 
 @compile_inline
 def _multiply_rows(inverse, lane, k, solution, first, n_rows, right):  # type: ignore[no-untyped-def]
-    """Multiply rows of right-hand sides by an inverse (lower triangle), in place."""
+    """Multiply rows of right-hand sides by an inverse (upper triangle), in place."""
     for r in range(n_rows):
         s = first + r * k
         for i in range(k):
             right[i] = solution[s + i]
+            solution[s + i] = 0.0
+        place = 0
         for i in range(k):
-            row = i * (i + 1) // 2
-            total = 0.0
-            for j in range(i + 1):
-                total += inverse[row + j, lane] * right[j]
+            total = inverse[place, lane] * right[i]
             for j in range(i + 1, k):
-                total += inverse[j * (j + 1) // 2 + i, lane] * right[j]
-            solution[s + i] = total
+                value = inverse[place + j - i, lane]
+                total += value * right[j]
+                solution[s + j] += value * right[i]
+            solution[s + i] += total
+            place += k - i
 
 
 @compile_kernel(
@@ -269,11 +276,10 @@ def solve_block(  # type: ignore[no-untyped-def]
     receives the factors and `log_det` (P_b,) log|A_ss|. Returns -1, or a pattern that has no
     factor.
     """
-    work = np.empty((max(1, size.max() if size.size else 1), LANES))
+    work = empty_vectors(max(1, size.max() if size.size else 1))
     place = np.empty(work.shape, dtype=np.uint32)
     origin = np.empty(LANES, dtype=np.int64)
-    factor = np.empty((SMALL * (SMALL + 1) // 2, LANES))
-    inverse = np.empty_like(factor)
+    inverse = empty_vectors(SMALL * (SMALL + 1) // 2)
     right = np.empty(SMALL)
     products = np.empty(LANES)
     for g in range(side.size):
@@ -288,11 +294,7 @@ def solve_block(  # type: ignore[no-untyped-def]
                 v = variable_start[pattern[q + (lane if lane < n_used else 0)]]
                 for i in range(k):
                     place[i, lane] = variables[v + i]
-            for i in range(k):
-                row = base + i * k - i * (i + 1) // 2
-                for j in range(i, k):
-                    for lane in range(LANES):
-                        packed[row + j, lane] = matrix[place[i, lane], place[j, lane]]
+            gather_triangle(matrix, place, packed, base, k)
             cholesky(packed, base, k)
 
             for lane in range(LANES):
@@ -316,8 +318,8 @@ def solve_block(  # type: ignore[no-untyped-def]
             if k <= SMALL and most >= MANY_ROWS:  # the inverse pays for itself
                 for lane in range(LANES):
                     origin[lane] = q - low[g] + lane
-                _collect(packed, packed_start[g], origin, n_used, k, factor)
-                invert(factor, k, inverse)
+                _collect(packed, packed_start[g], origin, k, inverse)
+                invert(inverse, k)
                 for lane in range(n_used):
                     p = pattern[q + lane]
                     n_rows = start[p + 1] - start[p]
@@ -368,52 +370,54 @@ def add_block(  # type: ignore[no-untyped-def]
     dual_first += sum resp a. Lower triangles only. Patterns without responsibility cost nothing.
     """
     largest = max(1, size.max() if size.size else 1)
-    factor = np.empty((largest * (largest + 1) // 2, LANES))
-    inverse = np.empty((largest * (largest + 1) // 2, LANES))
-    chosen = np.empty(LANES, dtype=np.int64)
+    inverse = empty_vectors(largest * (largest + 1) // 2)
+    right = empty_vectors(largest + 1)
+    place = np.empty((largest, LANES), dtype=np.uint32)
     origin = np.empty(LANES, dtype=np.int64)
-    weight = np.empty(LANES)
+    weight = empty_vectors(1)
     for g in range(side.size):
         k = size[g]
         if k == 0:
             continue
+        total = second if side[g] == 1 else dual_second
         n_chosen = 0
         for q in range(low[g], high[g]):
             p = pattern[q]
-            total = 0.0
-            for i in range(start[p], start[p + 1]):
-                total += resp[i]
-            if total > 0.0:
-                chosen[n_chosen] = p
-                weight[n_chosen] = total
+            w = 0.0
+            for row in range(start[p], start[p + 1]):
+                w += resp[row]
+            if w > 0.0:
+                weight[0, n_chosen] = w
                 origin[n_chosen] = q - low[g]
                 n_chosen += 1
-            if n_chosen == LANES or (q == high[g] - 1 and n_chosen > 0):
-                _collect(packed, packed_start[g], origin, n_chosen, k, factor)
-                invert(factor, k, inverse)
+            if n_chosen == 0 or (n_chosen < LANES and q < high[g] - 1):
+                continue
+            for lane in range(LANES):
+                if lane >= n_chosen:  # the first one again, without weight
+                    origin[lane], weight[0, lane] = origin[0], 0.0
+                v = variable_start[pattern[low[g] + origin[lane]]]
+                for i in range(k):
+                    place[i, lane] = variables[v + i]
+            _collect(packed, packed_start[g], origin, k, inverse)
+            invert(inverse, k)
+            if side[g] == 0:
+                for lane in range(LANES):
+                    weight[0, lane] = -weight[0, lane]
+            scale_triangle(inverse, k, weight)
+            most = 0
+            if side[g] == 0:
                 for lane in range(n_chosen):
-                    p = chosen[lane]
-                    v = variable_start[p]
-                    w = weight[lane]
-                    if side[g] == 1:
-                        for i in range(k):
-                            line = second[variables[v + i]]
-                            row = i * (i + 1) // 2  # inverses: lower triangle, row by row
-                            for j in range(i + 1):
-                                line[variables[v + j]] += w * inverse[row + j, lane]
-                        continue
+                    p = pattern[low[g] + origin[lane]]
+                    most = max(most, start[p + 1] - start[p])
+            for r in range(most):
+                for lane in range(LANES):
+                    p = pattern[low[g] + origin[lane]]
+                    here = lane < n_chosen and r < start[p + 1] - start[p]
+                    right[k, lane] = resp[start[p] + r] if here else 0.0
+                    s = solution_start[p] + (r if here else 0) * k
                     for i in range(k):
-                        line = dual_second[variables[v + i]]
-                        row = i * (i + 1) // 2
-                        for j in range(i + 1):
-                            line[variables[v + j]] -= w * inverse[row + j, lane]
-                    for r in range(start[p + 1] - start[p]):
-                        s = solution_start[p] + r * k
-                        share = resp[start[p] + r]
-                        for i in range(k):
-                            line = dual_second[variables[v + i]]
-                            scaled = share * solution[s + i]
-                            dual_first[variables[v + i]] += scaled
-                            for j in range(i + 1):
-                                line[variables[v + j]] += scaled * solution[s + j]
-                n_chosen = 0
+                        right[i, lane] = solution[s + i]
+                        dual_first[place[i, lane]] += right[k, lane] * right[i, lane]
+                add_square(inverse, k, right)
+            scatter_triangle(total, place, inverse, k)
+            n_chosen = 0

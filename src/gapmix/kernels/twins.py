@@ -10,6 +10,15 @@ from collections.abc import Iterator
 import numpy as np
 
 LANES = 8
+LOG_2PI = float(np.log(2.0 * np.pi))
+LINE = 64  # bytes of a line of the cache
+
+
+def empty_packed(n: int) -> np.ndarray:
+    """Return room for n elements of eight factors, (n, LANES), each within one line."""
+    memory = np.empty((n + 1) * LANES)
+    first = -memory.ctypes.data % LINE // memory.itemsize
+    return memory[first : first + n * LANES].reshape(n, LANES)
 
 
 def center(
@@ -124,6 +133,95 @@ def fill(
             s, n_rows = int(solution_start[p]), int(start[p + 1] - start[p])
             values = solution[s : s + n_rows * v.size].reshape(n_rows, v.size)
             rows[start[p] : start[p + 1], v] = -values
+
+
+def find_sets(
+    side: np.ndarray,
+    size: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    pattern: np.ndarray,
+    variables: np.ndarray,
+    variable_start: np.ndarray,
+    packed_start: np.ndarray,
+    start: np.ndarray,
+    solution_start: np.ndarray,
+    sets: np.ndarray,
+) -> None:
+    """Set for rows on the missing side: size, first variable, first of its solution, pattern."""
+    for g, p, _, _ in _walk(size, low, high, pattern, packed_start):
+        if side[g] == 1:
+            rows = np.arange(start[p], start[p + 1])
+            sets[rows, 0], sets[rows, 1], sets[rows, 3] = size[g], variable_start[p], p
+            sets[rows, 2] = solution_start[p] + (rows - start[p]) * size[g]
+
+
+def prepare(
+    side: np.ndarray,
+    size: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    pattern: np.ndarray,
+    variables: np.ndarray,
+    variable_start: np.ndarray,
+    packed_start: np.ndarray,
+    start: np.ndarray,
+    solution_start: np.ndarray,
+    x: np.ndarray,
+    mean: np.ndarray,
+    prec: np.ndarray,
+    solution: np.ndarray,
+    sets: np.ndarray,
+) -> None:
+    """Collect right-hand sides: (prec z)_m of rows with `sets`, z_o of the others; z = x - mean."""
+    layout = (side, size, low, high, pattern, variables, variable_start, packed_start, start)
+    z = x - mean
+    for g, p, _, _ in _walk(size, low, high, pattern, packed_start):
+        if side[g] == 1:
+            v = variables[variable_start[p] : variable_start[p] + size[g]]
+            z[start[p] : start[p + 1], v] = 0.0
+    gather(*layout, solution_start, z @ prec, z, solution)
+
+
+def complete(
+    side: np.ndarray,
+    size: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    pattern: np.ndarray,
+    variables: np.ndarray,
+    variable_start: np.ndarray,
+    packed_start: np.ndarray,
+    start: np.ndarray,
+    solution_start: np.ndarray,
+    x: np.ndarray,
+    mean: np.ndarray,
+    root: np.ndarray,
+    solution: np.ndarray,
+    log_det: np.ndarray,
+    log_det_all: float,
+    n_observed: np.ndarray,
+    sets: np.ndarray,
+    rows: np.ndarray,
+    log_density: np.ndarray,
+) -> None:
+    """Set the log densities of all rows; set `rows`, which come first, to the completed z."""
+    layout = (side, size, low, high, pattern, variables, variable_start, packed_start, start)
+    m = len(rows)
+    z, distance = x - mean, np.empty(len(x))
+    measure(*layout, solution_start, z, solution, distance)
+    fill(*layout, solution_start, solution, z)
+    rows[:] = z[:m]
+    distance[:m] = log_det_all + ((rows @ root.T) ** 2).sum(axis=1)
+    distance += np.repeat(log_det, np.diff(start))
+    log_density[:] = -0.5 * (n_observed * LOG_2PI + distance)
+
+
+def add_rows(rows: np.ndarray, resp: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
+    """Add resp z to `first` and resp z z' to the lower triangle of `second`; return sum resp."""
+    first += resp @ rows
+    second += np.tril((rows.T * resp) @ rows)
+    return float(resp.sum())
 
 
 def solve_block(

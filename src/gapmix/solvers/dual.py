@@ -23,6 +23,7 @@ from scipy.linalg import blas, lapack
 
 from gapmix import kernels
 from gapmix.kernels.blas import add_products
+from gapmix.kernels.twins import empty_packed
 from gapmix.parameters import Factored, Parameters, factor
 from gapmix.plan import Batches
 from gapmix.rows import Block, expand
@@ -36,6 +37,7 @@ WIDE_ROOT_CONDITION = 1e9  # for wide tables, where QR would dominate and the 1-
 WIDE = 128  # columns
 NEGLIGIBLE = 1e-20  # of the largest responsibility in a block: no digit of a sum depends on it
 DOT_COST = 6.0  # a multiply-add of a dot product against one of a large matrix product
+WIDEST_IN_LANES = 256  # columns up to which rows are completed and added up in the cache
 TRIANGULAR_FROM = 64  # columns from which a triangular product beats a full one
 
 
@@ -50,7 +52,7 @@ class Prepared(NamedTuple):
 class Held(NamedTuple):
     """One component's share of a visit."""
 
-    rows: np.ndarray  # (n_b, d) E[z] for rows on the missing side, which come first
+    rows: np.ndarray  # (n_b, d), or less, E[z] for rows on the missing side, which come first
     solution: np.ndarray  # A_ss^-1 times the right-hand sides, as `plan.Batches` lays them out
     packed: np.ndarray  # factors of small index sets, eight side by side
     large: dict[int, np.ndarray]  # factors of large ones, by pattern
@@ -66,19 +68,26 @@ def prepare(parameters: Parameters) -> Prepared:
 
 def visit(prepared: Prepared, block: Block) -> Visit:
     """Return log densities; hold completed rows and factors for `accumulate`."""
-    n_components = len(prepared.means)
-    log_density = np.empty((n_components, len(block.x))).T  # a column for each component
+    factored, n_components = prepared.factored, len(prepared.means)
+    log_density = np.empty((n_components, len(block.x)))
+    in_lanes = block.x.shape[1] <= WIDEST_IN_LANES
+    sets = np.empty((block.n_missing_side, 4), dtype=np.int64)
+    if in_lanes:
+        kernels.load("completing").find_sets(*block.batches[:10], sets)
     held: list[Held | root_form.Held] = []
-    for k in range(n_components):
-        z = center(block, prepared.means[k])
+    for k, mean in enumerate(prepared.means):
+        if in_lanes and not prepared.root_form[k]:
+            held.append(_solve_in_lanes(mean, block, sets, factored, k, log_density[k]))
+            continue
+        z = center(block, mean)
         one: Held | root_form.Held
         if prepared.root_form[k]:
-            distance, log_det, one = root_form.solve(z, block, prepared.factored, k)
+            distance, log_det, one = root_form.solve(z, block, factored, k)
         else:
-            distance, log_det, one = _solve(z, block, prepared.factored, k)
-        log_density[:, k] = -0.5 * (block.n_observed * LOG_2PI + log_det + distance)
+            distance, log_det, one = _solve(z, block, factored, k)
+        log_density[k] = -0.5 * (block.n_observed * LOG_2PI + log_det + distance)
         held.append(one)
-    return Visit(log_density, held)
+    return Visit(log_density.T, held)
 
 
 def center(block: Block, mean: np.ndarray) -> np.ndarray:
@@ -88,33 +97,73 @@ def center(block: Block, mean: np.ndarray) -> np.ndarray:
     return z
 
 
+def _solve_in_lanes(
+    mean: np.ndarray,
+    block: Block,
+    sets: np.ndarray,
+    factored: Factored,
+    k: int,
+    log_density: np.ndarray,
+) -> Held:
+    """Set the log densities (n_b,) and return what to hold: rows eight at a time, in the cache."""
+    completing, batches = kernels.load("completing"), block.batches
+    rows = np.empty((block.n_missing_side, block.x.shape[1]))
+    solution = np.empty(batches.n_solution)
+    layout = (*batches[:10], block.x, mean)
+    completing.prepare(*layout, factored.prec[k], solution, sets)
+    log_det, packed, large = _solve_sets(factored, batches, solution, k)
+    completing.complete(
+        *layout,
+        factored.root[k],
+        solution,
+        log_det,
+        factored.log_det[k],
+        block.n_observed,
+        sets,
+        rows,
+        log_density,
+    )
+    return Held(rows, solution, packed, large)
+
+
 def _solve(
     z: np.ndarray, block: Block, factored: Factored, k: int
 ) -> tuple[np.ndarray, np.ndarray, Held]:
     """Return distance (n_b,), log|S_oo| (n_b,) and what to hold; z becomes the completed rows."""
-    lanes = kernels.load("lanes")
-    batches, m = block.batches, block.n_missing_side
-    layout = batches[:10]
-    sigma, prec = factored.sigma[k], factored.prec[k]
-    solution = np.empty(batches.n_solution)
-    if _dots_are_cheaper(block):
-        lanes.gather_products(*layout, prec, z, solution)
-    else:
-        lanes.gather(*layout, z[:m] @ prec, z, solution)
-    packed = np.empty((batches.n_packed, lanes.LANES))
-    log_det = np.zeros(len(block.observed))
-    bad = lanes.solve_block(prec, sigma, *_small(batches), solution, packed, log_det)
-    if bad >= 0:
-        raise np.linalg.LinAlgError(f"Component {k}, pattern {bad}: no Cholesky factor.")
-    large = _solve_large(prec, sigma, batches, solution, log_det)
-
-    distance = np.empty(len(z))
-    lanes.measure(*layout, z, solution, distance)
-    lanes.fill(*layout, solution, z)
+    lanes, batches, m = kernels.load("lanes"), block.batches, block.n_missing_side
+    solution, distance = np.empty(batches.n_solution), np.empty(len(z))
+    _gather(z, block, factored.prec[k], solution)
+    log_det, packed, large = _solve_sets(factored, batches, solution, k)
+    lanes.measure(*batches[:10], z, solution, distance)
+    lanes.fill(*batches[:10], solution, z)
     distance[:m] = squared_length(z[:m], factored.root[k])
     log_det_rows = expand(log_det, block)
     log_det_rows[:m] += factored.log_det[k]
     return distance, log_det_rows, Held(z, solution, packed, large)
+
+
+def _gather(z: np.ndarray, block: Block, prec: np.ndarray, solution: np.ndarray) -> None:
+    """Collect right-hand sides: (K z)_m on the missing side, z_o on the observed side."""
+    lanes, layout = kernels.load("lanes"), block.batches[:10]
+    if _dots_are_cheaper(block):
+        lanes.gather_products(*layout, prec, z, solution)
+    else:
+        lanes.gather(*layout, z[: block.n_missing_side] @ prec, z, solution)
+
+
+def _solve_sets(
+    factored: Factored, batches: Batches, solution: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray, dict[int, np.ndarray]]:
+    """Solve in place; return log|A_ss| of each pattern (P_b,) and the factors, small and large."""
+    prec, sigma = factored.prec[k], factored.sigma[k]
+    packed = empty_packed(batches.n_packed)
+    log_det = np.zeros(len(batches.pattern))
+    bad = kernels.load("lanes").solve_block(
+        prec, sigma, *_small(batches), solution, packed, log_det
+    )
+    if bad >= 0:
+        raise np.linalg.LinAlgError(f"Component {k}, pattern {bad}: no Cholesky factor.")
+    return log_det, packed, _solve_large(prec, sigma, batches, solution, log_det)
 
 
 def _dots_are_cheaper(block: Block) -> bool:
@@ -127,6 +176,8 @@ def _dots_are_cheaper(block: Block) -> bool:
 def _small(batches: Batches) -> tuple[np.ndarray, ...]:
     """Return the layout of the groups that are solved in lanes."""
     n = batches.n_small
+    if n == len(batches.size):
+        return batches[:10]
     return (
         batches.side[:n],
         batches.size[:n],
@@ -191,9 +242,12 @@ def accumulate(
     prepared: Prepared, block: Block, visit: Visit, resp: np.ndarray, total: Statistics
 ) -> None:
     """Add sums of rows by matrix products, and of inverses once per pattern that matters."""
+    by_component = np.ascontiguousarray(resp.T)  # (K, n_b)
+    matters = by_component > NEGLIGIBLE * by_component.max(axis=1, keepdims=True)
+    r = np.where(matters, by_component, 0.0)
     for k, held in enumerate(visit.held):
-        r = np.where(resp[:, k] > NEGLIGIBLE * resp[:, k].max(), resp[:, k], 0.0)
-        accumulate_component(prepared, block, k, held, r, total)
+        visit.held[k] = None  # the next block needs as much memory
+        accumulate_component(prepared, block, k, held, r[k], total)
 
 
 def accumulate_component(
@@ -226,8 +280,13 @@ def accumulate_completed(
     block: Block, k: int, rows: np.ndarray, r: np.ndarray, total: Statistics
 ) -> None:
     """Add sums over the completed rows of the missing side; rows without weight are passed over."""
-    r = r[: block.n_missing_side]
-    weighted = np.empty((np.count_nonzero(r), rows.shape[1]))
+    m, d = block.n_missing_side, rows.shape[1]
+    if d <= WIDEST_IN_LANES:
+        add_rows = kernels.load("completing").add_rows
+        total.resp[k] += add_rows(rows[:m], r[:m], total.first[k], total.second[k])
+        return
+    r = r[:m]
+    weighted = np.empty((np.count_nonzero(r), d))
     kernels.load("lanes").weigh(rows, r, weighted, total.first[k])
     total.resp[k] += r.sum()
     add_products(weighted, total.second[k])
@@ -284,9 +343,9 @@ def complete(prepared: Prepared, block: Block) -> Completed:
 
 
 def _dense_solution(block: Block, solution: np.ndarray) -> np.ndarray:
-    """Return the solutions at their variables, (n_b, d), zero elsewhere."""
+    """Return solutions on the observed side at their variables, (n_b, d), zero elsewhere."""
     dense = np.zeros_like(block.x)
-    for g in range(len(block.batches.size)):
+    for g in np.flatnonzero(block.batches.side == 0).tolist():
         for p in block.batches.pattern[block.batches.low[g] : block.batches.high[g]]:
             s, part, rows = _part_of(block.batches, g, p)
             dense[rows, s] = solution[part].reshape(rows.stop - rows.start, s.size)

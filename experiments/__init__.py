@@ -1,0 +1,1 @@
+"""The paper's MNIST and Abalone studies, rerun and checked."""

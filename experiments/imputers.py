@@ -1,0 +1,107 @@
+"""Ways to fill the gaps of Abalone. All learn from the training rows alone."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.impute import IterativeImputer
+from threadpoolctl import threadpool_limits
+
+from experiments.abalone_data import Table, split
+from experiments.neighbours import fill_nearest, measure
+from gapmix import GaussianMixture
+
+
+class Choice(NamedTuple):
+    """A mixture of inputs and target, chosen by its error as a regressor on validation rows."""
+
+    mixture: GaussianMixture
+    prediction: np.ndarray  # (4177,) E[y | observed inputs]
+    table: list[dict[str, Any]]  # one record for each setting tried
+
+
+def fill_mean(table: Table) -> np.ndarray:
+    """Return the inputs filled with the mean of the training cells, which is zero."""
+    return np.where(np.isnan(table.x), np.nanmean(split(table.x).train, axis=0), table.x)
+
+
+def fill_neighbours(table: Table, k: int, *, see_gaps: bool) -> np.ndarray:
+    """Return the inputs filled with the mean of the k nearest training rows that have the value.
+
+    The paper measures distance on all inputs as they were before gaps were inserted, the hidden
+    value itself among them. With `see_gaps` distance is what can be known: over the inputs that
+    both rows show, scaled up to all of them.
+    """
+    seen = table.x if see_gaps else table.complete
+    return fill_nearest(table.x, split(table.x).train, measure(seen, split(seen).train), k)
+
+
+def fill_iterative(table: Table, seed: int) -> np.ndarray:
+    """Return the inputs filled by chained Bayesian linear regressions."""
+    return _chain(table, IterativeImputer(max_iter=20, random_state=seed))
+
+
+def fill_forest(table: Table, seed: int, n_trees: int) -> np.ndarray:
+    """Return the inputs filled by chained extremely randomised trees, as MissForest does."""
+    trees = ExtraTreesRegressor(n_trees, min_samples_leaf=3, random_state=seed, n_jobs=1)
+    return _chain(table, IterativeImputer(trees, max_iter=5, random_state=seed))
+
+
+def _chain(table: Table, imputer: IterativeImputer) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a fixed number of rounds is meant
+        imputer.fit(split(table.x).train)
+    return imputer.transform(table.x)
+
+
+def choose_mixture(
+    table: Table, sizes: list[int], loadings: list[float], seeds: list[int], **options: Any
+) -> Choice:
+    """Fit mixtures to inputs and target, and return the best regressor on the validation rows."""
+    y_val = split(table.y).validation
+    joint = np.column_stack([table.x, table.y])
+    blind = np.column_stack([table.x, np.full(len(table.y), np.nan)])
+    best, records = None, []
+    for size, loading, seed in itertools.product(sizes, loadings, seeds):
+        mixture = GaussianMixture(
+            size, diagonal_loading=loading, random_state=seed, n_jobs=1, **options
+        )
+        # The number of threads must not depend on the machine: the start may depend on it.
+        with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            mixture.fit(split(joint).train)
+        prediction = mixture.impute(blind)[:, -1]
+        error = float(((split(prediction).validation - y_val) ** 2).mean())
+        records.append(
+            {
+                "n_components": size,
+                "diagonal_loading": loading,
+                "seed": seed,
+                "validation_mse": error,
+                "validation_nll": -mixture.score(split(joint).validation),
+                "test_mse": float(((split(prediction).test - split(table.y).test) ** 2).mean()),
+                "n_iter": mixture.n_iter_,
+            }
+        )
+        if best is None or error < best[0]:
+            best = (error, mixture, prediction)
+    assert best is not None
+    return Choice(best[1], best[2], records)
+
+
+def fill_mixture(table: Table, mixture: GaussianMixture, *, sees_target: bool) -> np.ndarray:
+    """Return the inputs filled with their conditional mean.
+
+    Validation and test rows never show their target; training rows do if `sees_target`.
+    """
+    y = np.full(len(table.y), np.nan)
+    if sees_target:
+        n_train = len(split(y).train)
+        y[:n_train] = table.y[:n_train]
+    return mixture.impute(np.column_stack([table.x, y]))[:, :-1]

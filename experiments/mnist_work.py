@@ -1,0 +1,280 @@
+"""The work of the image study, as cells: fits of the grid, the chosen models, times, variations."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from benchmarks import machine
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from experiments import mnist_data
+from experiments.mnist_data import Images
+from experiments.neighbours import fill_nearest, measure
+from experiments.profiles import Grid, Mnist
+from experiments.store import Cell, Result
+from gapmix import GaussianMixture
+
+SOLVERS = ("naive-row", "naive", "paper", "tree", "dual")
+NEIGHBOURS = (1, 10)
+N_SHOWN = 12  # test images of each digit kept for figures
+BLAS_THREADS = 2
+SAMPLED = 45  # results of solvers are compared on one image for so many training images
+# What the paper leaves open; `experiments/page.py` says why.
+OPEN = {
+    "diagonal_loading": 1e-3,
+    "tol": 0.1,
+    "weights": "learned",
+    "fill": "mean",
+    "init_covariance": "available",
+}
+VARIED: dict[str, dict[str, Any]] = {
+    "as decided": {},
+    "diagonal loading 1e-4": {"diagonal_loading": 1e-4},
+    "diagonal loading 1e-2": {"diagonal_loading": 1e-2},
+    "tolerance 0.01": {"tol": 0.01},
+    "equal weights": {"weights": "equal"},
+    "75 % kept, filled with the next eigenvalue": {"kept": 0.75, "fill": "next"},
+    "the same, nothing added to the diagonal": {
+        "kept": 0.75,
+        "fill": "next",
+        "diagonal_loading": 0.0,
+    },
+    "start from rows filled with means": {"init_covariance": "filled"},
+}
+
+
+def make_model(config: dict[str, Any], **changes: Any) -> GaussianMixture:
+    """Return the mixture of a configuration, not fitted."""
+    given: dict[str, Any] = {
+        "keep_components": None if config["kept"] == 1 else config["kept"],
+        "random_state": config["seed"],
+        "max_iter": config["max_iter"],
+        **{name: config[name] for name in OPEN},
+        **changes,
+    }
+    return GaussianMixture(config["n_components"], **given)
+
+
+def fit(model: GaussianMixture, x: np.ndarray) -> GaussianMixture:
+    """Fit; reaching the limit of iterations is recorded, not warned about.
+
+    The start was seen to depend on the number of threads BLAS had when `fit` was called (another
+    start, another optimum), so that number is the same for every fit, whatever the machine.
+    """
+    with warnings.catch_warnings(), threadpool_limits(BLAS_THREADS, user_api="blas"):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(x)
+
+
+def base_config(profile: Mnist, digit: int) -> dict[str, Any]:
+    """Return what all fits of a digit share."""
+    return {"digit": digit, "n_train": profile.n_train, "max_iter": profile.max_iter, **OPEN}
+
+
+# ------------------------------------------------------------------------ the grid
+
+
+def grid_cells(profile: Mnist) -> list[Cell]:
+    """Return a cell for every mixture tried; one component has but one start."""
+    cells = []
+    for digit in profile.digits:
+        grid: Grid = profile.grids.get(digit, profile.grid)
+        for size in grid.sizes:
+            for kept in grid.kept:
+                for seed in grid.seeds if size > 1 else grid.seeds[:1]:
+                    config = {**base_config(profile, digit), "n_components": size}
+                    config |= {"kept": kept, "seed": seed}
+                    cells.append(Cell("mnist-fit", config, fit_one))
+    return cells
+
+
+def fit_one(config: dict[str, Any]) -> Result:
+    """Fit a mixture to the training images of a digit and score the others."""
+    began = time.perf_counter()
+    digit, n = config["digit"], config["n_train"]
+    train = mnist_data.training(digit, n)
+    model = fit(make_model(config), train.x)
+    return {
+        "nll_train": -model.score(train.x),
+        "nll_validation": -model.score(mnist_data.selection(digit, n).x),
+        "n_iter": model.n_iter_,
+        "stop_reason": model.stop_reason_,
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def choose(cells: list[Cell], results: list[Result]) -> dict[int, dict[str, Any]]:
+    """Return the configuration with the lowest mean negative log-likelihood of each digit."""
+    best: dict[int, tuple[float, dict[str, Any]]] = {}
+    for cell, result in zip(cells, results, strict=True):
+        digit = cell.config["digit"]
+        if digit not in best or result["nll_validation"] < best[digit][0]:
+            best[digit] = (result["nll_validation"], cell.config)
+    return {digit: config for digit, (_, config) in best.items()}
+
+
+# ------------------------------------------------------------------------ the chosen models
+
+
+def digit_cells(profile: Mnist, chosen: dict[int, dict[str, Any]]) -> list[Cell]:
+    """Return a cell for the chosen model of each digit at work on the test images."""
+    return [
+        Cell(
+            "mnist-digit",
+            {**config, "digits": list(profile.digits), "n_test": profile.n_test},
+            use_one,
+        )
+        for config in chosen.values()
+    ]
+
+
+def use_one(config: dict[str, Any]) -> Result:
+    """Retrain the chosen model; score all test images, and fill those of its digit."""
+    digit = config["digit"]
+    train = mnist_data.training(digit, config["n_train"])
+    test = mnist_data.test(tuple(config["digits"]), config["n_test"])
+    model = fit(make_model(config), train.x)
+    own = Images(*(part[test.labels == digit] for part in test))
+    filled = {"mixture": model.impute(own.x)}
+    mean = np.nanmean(train.x, axis=0)
+    filled["mean"] = np.where(np.isnan(own.x), mean, own.x)
+    distance = measure(own.x, train.x)
+    for k in NEIGHBOURS:
+        filled[f"{k} nearest"] = fill_nearest(own.x, train.x, distance, k)
+    return {
+        "score_incomplete": model.score_samples(test.x),
+        "score_complete": model.score_samples(test.complete),
+        "shown": own.x[:N_SHOWN].astype(np.float32),
+        "truth": own.complete[:N_SHOWN].astype(np.float32),
+        **{
+            f"filled {name}": values[:N_SHOWN].astype(np.float32) for name, values in filled.items()
+        },
+        **{f"error {name}": hidden_error(values, own) for name, values in filled.items()},
+    }
+
+
+def hidden_error(filled: np.ndarray, images: Images) -> np.ndarray:
+    """Return the mean squared error over the hidden pixels of each image."""
+    hidden = np.isnan(images.x)
+    return ((filled - images.complete) ** 2).sum(axis=1, where=hidden) / hidden.sum(axis=1)
+
+
+# ------------------------------------------------------------------------ times
+
+
+def timing_cells(profile: Mnist, chosen: dict[int, dict[str, Any]]) -> list[Cell]:
+    """Return cells that retrain the chosen model with each solver, solvers in turn.
+
+    Where per-row work is too slow for all rows, `naive-row` has one in `row_part`, and `dual` has
+    the same rows once, to compare results.
+    """
+    part = profile.row_part
+    contestants = [(s, part if s == "naive-row" else 1) for s in SOLVERS]
+    contestants += [("dual", part)] if part > 1 else []
+    return [
+        Cell(
+            "mnist-timing",
+            {
+                **chosen[digit],
+                "solver": solver,
+                "one_row_in": one_in,
+                "iterations": profile.timed_iterations,
+                "round": number,
+                "threads": 1,
+            },
+            time_one,
+        )
+        for digit in profile.timed_digits
+        for number in range(profile.rounds)
+        for solver, one_in in contestants
+    ]
+
+
+def time_one(config: dict[str, Any]) -> Result:
+    """Retrain with one solver on one thread; return seconds per iteration and the outcome.
+
+    Others may be using the machine, and more of it during one solver than during the next. So
+    seconds are of the processor: those of the clock times the share of it that this process had
+    during the fit. That is right for the mean over iterations, not for each of them.
+    """
+    digit, n = config["digit"], config["n_train"]
+    x = mnist_data.training(digit, n).x[:: config["one_row_in"]]
+    select = mnist_data.selection(digit, n).x
+    changes: dict[str, Any] = {"solver": config["solver"], "n_jobs": config["threads"]}
+    if config["iterations"] is not None:
+        changes |= {"max_iter": config["iterations"], "tol": 0.0}
+    clock, began, used = machine.read_clock(), time.perf_counter(), time.process_time()
+    model = fit(make_model(config, **changes), x)
+    share = min(1.0, (time.process_time() - used) / (time.perf_counter() - began))
+    others = machine.others_since(clock)
+    sample = select[: max(10, n // SAMPLED)]
+    return {
+        "seconds": [share * record.seconds for record in model.history_],
+        "seconds_by_clock": [record.seconds for record in model.history_],
+        "log_likelihoods": [record.log_likelihood for record in model.history_],
+        "n_rows": len(x),
+        "n_patterns": len(np.unique(np.isnan(x), axis=0)),
+        "events": sorted({event for record in model.history_ for event in record.events}),
+        "trees": [s for s in model.plan_.explain().splitlines() if s.startswith("Trees:")],
+        "others_cpu": others,
+        "machine": machine.describe(config["threads"]),
+        "score_validation": model.score_samples(sample),
+        "filled": model.impute(sample)[np.isnan(sample)],
+    }
+
+
+# ------------------------------------------------------------------------ open questions
+
+
+def varied_cells(profile: Mnist, chosen: dict[int, dict[str, Any]]) -> dict[str, Cell]:
+    """Return the chosen model of one digit with one decision changed at a time."""
+    digit = profile.varied_digit
+    shared = {"n_test": profile.n_test}
+    return {
+        name: Cell("mnist-varied", {**chosen[digit], **changes, **shared}, vary_one)
+        for name, changes in list(VARIED.items())[: profile.n_varied]
+    }
+
+
+def classify_cells(profile: Mnist) -> list[Cell]:
+    """Return ten one-component mixtures for each of several values added to the diagonal."""
+    return [
+        Cell(
+            "mnist-classify",
+            {
+                **base_config(profile, digit),
+                "n_components": 1,
+                "kept": 1.0,
+                "seed": 0,
+                "diagonal_loading": loading,
+                "digits": list(profile.digits),
+                "n_test": profile.n_test,
+            },
+            score_one,
+        )
+        for loading in profile.loadings
+        for digit in profile.digits
+    ]
+
+
+def score_one(config: dict[str, Any]) -> Result:
+    """Fit, and score all test images with their squares missing."""
+    model = fit(make_model(config), mnist_data.training(config["digit"], config["n_train"]).x)
+    test = mnist_data.test(tuple(config["digits"]), config["n_test"])
+    return {"score_incomplete": model.score_samples(test.x)}
+
+
+def vary_one(config: dict[str, Any]) -> Result:
+    """Fit, score the selection images and measure filled test pixels."""
+    digit, n = config["digit"], config["n_train"]
+    model = fit(make_model(config), mnist_data.training(digit, n).x)
+    test = mnist_data.test((digit,), config["n_test"])
+    return {
+        "nll_validation": -model.score(mnist_data.selection(digit, n).x),
+        "n_iter": model.n_iter_,
+        "error": hidden_error(model.impute(test.x), test),
+    }

@@ -1,0 +1,10 @@
+"""`python -m gapmix`."""
+
+from __future__ import annotations
+
+import sys
+
+from gapmix.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""All starts of a fit, the best of them kept, with a checkpoint if one is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gapmix import checkpoint, em
+from gapmix.estimators import options
+from gapmix.estimators.progress import Report
+from gapmix.parameters import Parameters
+from gapmix.rows import Rows
+from gapmix.scaling import Scaling
+from gapmix.solvers import SOLVERS
+
+# What may change when a fit goes on: where it runs, how long, and what it reports.
+FREE = {"engine", "n_jobs", "checkpoint", "verbose", "verbose_interval", "max_iter", "tol"}
+FREE |= {"random_state", "weights_init", "means_init", "precisions_init"}  # in the file already
+
+
+def identify(estimator: Any, units: Scaling, total_weight: float) -> dict[str, Any]:
+    """Return what a checkpoint must agree with: settings and data, in short."""
+    digest = hashlib.sha256(np.float64(total_weight).tobytes())
+    for array in units:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    settings = {
+        name: repr(value)
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in FREE
+    }
+    return {**settings, "columns": len(units.scale), "data": digest.hexdigest()[:16]}
+
+
+def climb(
+    solver: str,
+    rows: Rows | em.Shards,
+    starts: Sequence[Callable[[], Parameters]],
+    settings: em.Settings,
+    engine: em.Engine,
+    *,
+    keep_start: bool,
+    validation: Rows | None,
+    report: Callable[[int], Report],
+    path: Any = None,
+    fresh: checkpoint.Saved | None = None,
+    saved: checkpoint.Saved | None = None,
+) -> em.Fit:
+    """Return the best fit over all starts; with `saved`, go on from there.
+
+    `fresh` identifies this fit to the checkpoint at `path`.
+    """
+    best = None if saved is None else saved.best
+    resume = None if saved is None else saved.progress
+    first = 0 if saved is None else saved.number
+    writer = None if path is None or fresh is None else checkpoint.Writer(path, fresh)
+    for number in range(first, len(starts)):
+        start = starts[number]() if resume is None else resume.state.parameters
+        fit = em.run(
+            SOLVERS[solver],
+            rows,
+            start,
+            settings,
+            engine,
+            keep_start=keep_start,
+            validation=validation,
+            callback=report(number),
+            resume=resume,
+            save=None if writer is None else writer.of_start(number, best),
+        )
+        resume = None
+        if best is None or options.final_value(fit) > options.final_value(best):
+            best = fit
+    assert best is not None
+    return best

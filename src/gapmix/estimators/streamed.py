@@ -1,0 +1,332 @@
+"""Fits and fills of tables in pieces: nothing of the size of the table is ever held here."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gapmix import checkpoint, density, plan, scaling
+from gapmix.calibrate import costs_for
+from gapmix.density import Density
+from gapmix.engines.choose import open_shard_engine
+from gapmix.engines.contract import ShardEngine
+from gapmix.engines.threads import open_engine
+from gapmix.estimators import climb, options
+from gapmix.estimators.progress import reporting
+from gapmix.estimators.validation import column_names, read_table, warn_codes
+from gapmix.estimators.warning import warn_user
+from gapmix.initialize import MAX_SAMPLE
+from gapmix.patterns import find_patterns
+from gapmix.rows import prepare_rows
+from gapmix.shards import Look, Seen, ShardedRows, Spec, build, survey
+from gapmix.sources import Piece, Source, SourceError, need, open_source, read
+
+Progress = Callable[[str, int, int], None]  # what, pieces done, pieces in all
+SAMPLE_PER_NUMBER = 10  # sampled rows for each mean to be found: K d of them
+SAMPLE_SHARE = 8  # the sample takes at most this part of the memory
+
+
+class Overview(NamedTuple):
+    """What one pass over a whole table tells."""
+
+    n_useful: int
+    total_weight: float
+    summary: scaling.Summary
+    sample: np.ndarray  # (m, d) in the order of the table
+    sample_weight: np.ndarray  # (m,)
+
+
+class FillSpec(NamedTuple):
+    """A piece to be filled, and by what."""
+
+    piece: Piece
+    first: int
+    density: Density
+
+
+def fit_source(
+    estimator: Any,
+    X: Any,
+    sample_weight: np.ndarray | None = None,
+    x_val: Any = None,
+    *,
+    memory: int | str | None = None,
+    progress: Progress | None = None,
+) -> Any:
+    """Fit a `GaussianMixture` to a table in pieces, by its `engine`.
+
+    `X` is whatever `sources.open_source` takes; `memory` is passed on to it. `progress` is called
+    after every piece of every pass with what is being done, pieces done, and pieces in all.
+    """
+    options.check(estimator)
+    source = open_source(X) if memory is None else open_source(X, memory=memory)
+    if estimator.validation_fraction is not None:
+        raise ValueError(
+            "validation_fraction cannot be used with a table in pieces: give rows of your own to "
+            "stop on, fit(X, X_val=...)."
+        )
+    if source.n_rows < 2:
+        raise ValueError(f"The table has {source.n_rows} rows; at least 2 are needed.")
+    _record_columns(estimator, source)
+    names = column_names(estimator)
+    held = None if x_val is None else read_table(estimator, x_val, reset=False)
+    saved = None if estimator.checkpoint is None else checkpoint.load(estimator.checkpoint)
+    if saved is None:
+        random = check_random_state(estimator.random_state)
+        entropy = tuple(random.randint(0, 2**31, size=4).tolist())
+    else:
+        entropy = saved.entropy
+    continues = estimator.warm_start and hasattr(estimator, "means_")
+    seeds = np.random.SeedSequence(entropy).spawn(2 if continues else 1 + estimator.n_init)
+    with open_shard_engine(estimator.engine, estimator.n_jobs, source.memory) as shard_engine:
+        seen = _look(
+            shard_engine, source, sample_weight, estimator.n_components, seeds[0], progress
+        )
+        _refuse_too_few(estimator, seen, source)
+        warn_codes(seen.sample, np.ones(len(seen.sample)), names)
+        units = scaling.from_summary(seen.summary, common=estimator.covariance_type == "spherical")
+        options.check_magnitudes(units, names)
+        options.warn_of_unknown(units.known, names)
+        chosen = _plan(estimator, seen.sample)
+        identity = climb.identify(estimator, units, seen.total_weight)
+        if saved is not None:
+            checkpoint.check_identity(saved, identity, estimator.checkpoint)
+        costs = costs_for(chosen.patterns, estimator.n_components)
+        solver = estimator.solver if chosen.forest else chosen.solver
+        shard_engine.load(
+            build,
+            [
+                Spec(piece, weight, units, estimator.n_components, solver, costs)
+                for piece, _, weight in _cut(source, sample_weight)
+            ],
+        )
+        tick = None if progress is None else _counter(progress, "pass", len(source.pieces))
+        rows = ShardedRows(
+            shard_engine, chosen.solver, seen.total_weight, secrets.token_hex(6), tick
+        )
+        held_rows = None
+        if held is not None:
+            *_, kept = options.set_aside(estimator, held, np.ones(len(held)), held, seeds[0])
+            assert kept is not None
+            options.check_reach(kept.x, units, names)
+            held_rows = prepare_rows(kept.x, kept.weight, estimator.n_components, units=units)
+        sample_rows = prepare_rows(
+            seen.sample, seen.sample_weight, estimator.n_components, units=units
+        )
+        target = estimator._target if continues else None
+        center = estimator._center if continues else None
+        settings = options.settings(estimator, units, seen.total_weight, target, center)
+        with (
+            open_engine(estimator.n_jobs) as engine,
+            reporting(estimator.verbose, estimator.verbose_interval, estimator.n_init) as report,
+            options.explaining_collapse(estimator, names),
+        ):
+            best = climb.climb(
+                chosen.solver,
+                rows,
+                [
+                    partial(estimator._start, sample_rows, units, np.random.default_rng(seed))
+                    for seed in seeds[1:]
+                ],
+                settings,
+                engine,
+                keep_start=continues or options.is_whole_start_given(estimator),
+                validation=held_rows,
+                report=report,
+                path=estimator.checkpoint,
+                fresh=checkpoint.Saved(identity, entropy, chosen.solver, 0, None, None),
+                saved=saved,
+            )
+            offset = float(seen.summary.total @ np.log(units.scale) / seen.total_weight)
+            held_offset = 0.0 if held_rows is None else options.log_unit(held_rows, units)
+            history = tuple(
+                record._replace(
+                    log_likelihood=record.log_likelihood - offset,
+                    objective=record.objective - offset,
+                    validation=None
+                    if record.validation is None
+                    else record.validation - held_offset,
+                )
+                for record in best.history
+            )
+            estimator._store(best._replace(history=history), units, chosen)
+    if not best.converged and estimator.tol > 0:
+        warn_user(options.advise(best, estimator.tol), ConvergenceWarning)
+    return estimator
+
+
+def impute_source(
+    estimator: Any,
+    X: Any,
+    out: str | os.PathLike[str],
+    *,
+    memory: int | str | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write a table in pieces to a Parquet or CSV file, gaps filled, rows in their order.
+
+    Pieces are filled by the estimator's engine and written here, one after the other. The file
+    appears under its name when it is whole.
+    """
+    check_is_fitted(estimator)
+    source = open_source(X) if memory is None else open_source(X, memory=memory)
+    path = Path(out)
+    if path.suffix not in (".parquet", ".pq", ".csv"):
+        raise ValueError(f"{path}: the name must end in .parquet, .pq or .csv.")
+    if source.d != estimator.n_features_in_:
+        raise ValueError(
+            f"The table has {source.d} columns, and the mixture was fitted to "
+            f"{estimator.n_features_in_}."
+        )
+    fitted = getattr(estimator, "feature_names_in_", None)
+    if fitted is not None and source.names is not None and tuple(fitted) != source.names:
+        raise ValueError(
+            f"The table's columns {list(source.names)[:5]} ... are not those of the fit, "
+            f"{list(fitted)[:5]} ..., in the same order."
+        )
+    names = source.names or tuple(str(j) for j in range(source.d))
+    if fitted is not None:
+        names = tuple(str(name) for name in fitted)
+    model = estimator._density()._replace(n_jobs=1)  # pieces side by side already
+    specs = [FillSpec(piece, first, model) for piece, first, _ in _cut(source, None)]
+    tick = None if progress is None else _counter(progress, "fill", len(specs))
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open_shard_engine(estimator.engine, estimator.n_jobs, source.memory) as engine:
+            write = _write_csv if path.suffix == ".csv" else _write_parquet
+            write(temporary, names, _ticking(engine.map(fill_piece, specs), tick))
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def fill_piece(spec: FillSpec) -> np.ndarray:
+    """Return the rows of a piece with their gaps filled."""
+    x = read(spec.piece)
+    infinite = np.isinf(x)
+    if infinite.any():
+        row, column = (int(i) for i in np.argwhere(infinite)[0])
+        raise SourceError(f"Row {spec.first + row}, column {column} holds {x[row, column]}.")
+    return density.fill(spec.density, x).mean
+
+
+def _write_parquet(path: Path, names: tuple[str, ...], parts: Iterator[np.ndarray]) -> None:
+    arrow, parquet = need("pyarrow", "cli"), need("pyarrow.parquet", "cli")
+    schema = arrow.schema([(name, arrow.float64()) for name in names])
+    with parquet.ParquetWriter(path, schema) as writer:
+        for x in parts:
+            writer.write_table(arrow.table(list(x.T.copy()), schema=schema))
+
+
+def _write_csv(path: Path, names: tuple[str, ...], parts: Iterator[np.ndarray]) -> None:
+    quoted = ('"' + name.replace('"', '""') + '"' for name in names)
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(",".join(quoted) + "\n")
+        for x in parts:
+            stream.writelines(",".join(map(repr, row)) + "\n" for row in x.tolist())
+
+
+def _look(
+    engine: ShardEngine,
+    source: Source,
+    weight: np.ndarray | None,
+    n_components: int,
+    seed: np.random.SeedSequence,
+    progress: Progress | None,
+) -> Overview:
+    """Return counts, moments of the columns and a random sample of rows, in one pass."""
+    n = source.n_rows
+    size = max(MAX_SAMPLE, SAMPLE_PER_NUMBER * n_components * source.d)
+    size = min(size, max(1000, source.memory // (SAMPLE_SHARE * 8 * source.d)))
+    chosen = np.arange(n)
+    if n > size:
+        chosen = np.sort(np.random.default_rng(seed).choice(n, size, replace=False))
+    looks = []
+    for piece, first, weights in _cut(source, weight):
+        low, high = np.searchsorted(chosen, [first, first + piece.n_rows])
+        looks.append(Look(piece, first, weights, chosen[low:high] - first))
+    tick = None if progress is None else _counter(progress, "survey", len(looks))
+    parts: list[Seen] = list(_ticking(engine.map(survey, looks), tick))
+    summary = parts[0].summary
+    for part in parts[1:]:
+        summary = scaling.merge(summary, part.summary)
+    return Overview(
+        sum(part.n_useful for part in parts),
+        float(sum(part.total_weight for part in parts)),
+        summary,
+        np.concatenate([part.sample for part in parts]),
+        np.concatenate([part.sample_weight for part in parts]),
+    )
+
+
+def _cut(
+    source: Source, weight: np.ndarray | None
+) -> Iterator[tuple[Piece, int, np.ndarray | None]]:
+    """Yield every piece with the number of its first row and the weights of its rows."""
+    first = 0
+    for piece in source.pieces:
+        last = first + piece.n_rows
+        yield piece, first, None if weight is None else weight[first:last]
+        first = last
+
+
+def _plan(estimator: Any, sample: np.ndarray) -> plan.Plan:
+    """Return the plan for a sample of the rows: of the solvers that need no tree, unless asked."""
+    diagonal = estimator.covariance_type in ("diag", "spherical")
+    solver = estimator.solver
+    if isinstance(solver, str) and solver == "auto" and not diagonal:
+        solver = "dual"
+    patterns = find_patterns(~np.isnan(sample))
+    return plan.make_plan(
+        patterns,
+        estimator.n_components,
+        solver=solver,
+        diagonal=diagonal,
+        costs=costs_for(patterns, estimator.n_components),
+    )
+
+
+def _record_columns(estimator: Any, source: Source) -> None:
+    """Write number and names of the columns to the estimator, as `read_table` does for others."""
+    estimator.n_features_in_ = source.d
+    if source.names is not None:
+        estimator.feature_names_in_ = np.array(source.names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def _refuse_too_few(estimator: Any, seen: Overview, source: Source) -> None:
+    needed = max(1, estimator.n_components)
+    if seen.n_useful < needed or len(seen.sample) < needed:
+        raise ValueError(
+            f"Expected n_samples >= n_components, but {estimator.n_components} components are "
+            f"asked for and the table has {seen.n_useful} rows with an observed value and a "
+            f"positive weight (n_samples = {source.n_rows}). Lower n_components."
+        )
+
+
+def _counter(progress: Progress, what: str, total: int) -> Callable[[], None]:
+    count = 0
+
+    def tick() -> None:
+        nonlocal count
+        count = count % total + 1
+        progress(what, count, total)
+
+    return tick
+
+
+def _ticking(items: Iterator[Any], tick: Callable[[], None] | None) -> Iterator[Any]:
+    for item in items:
+        yield item
+        if tick is not None:
+            tick()

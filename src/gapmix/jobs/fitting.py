@@ -1,0 +1,128 @@
+"""A mixture fitted to a table that was read; what the fit says is told in the table's names."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.estimators.progress import listening
+from gapmix.estimators.tablemodel import TableModel
+from gapmix.jobs.models import columns_to_plain
+from gapmix.jobs.requests import Fitting, Table, Watch, read_bounds, require_numbers
+from gapmix.selection import Candidate
+from gapmix.tables.dialect import TableError
+from gapmix.tables.schema import Note, feature_names, show
+
+COLUMN_NUMBERS = re.compile(r"\b([Cc]olumns?(?: is)?) (\d+(?:, \d+)*)\b")
+CODE_ADVICE = "replace it by NaN first"
+
+
+class FitSummary(NamedTuple):
+    """How a fit went."""
+
+    n_components: int
+    n_iter: int
+    converged: bool
+    interrupted: bool
+    stop_reason: str
+    log_likelihood: float  # per row
+    seconds: float
+    selection: tuple[Candidate, ...] = ()  # the sizes compared, if the size was to be found
+
+
+def fit_model(table: Table, fitting: Fitting, watch: Watch) -> tuple[TableModel, FitSummary]:
+    """Fit a mixture to the matrix of a table; an interrupted fit keeps what it has."""
+    require_numbers(table)
+    schema, matrix = table.scan.schema, table.scan.matrix
+    names = feature_names(schema)
+    bounds = read_bounds(fitting.bounds, schema)
+    began = time.perf_counter()
+    watch.stage("Fitting", fitting.max_iter)
+    interrupted = False
+
+    def listen(event: Any) -> bool:
+        nonlocal interrupted
+        interrupted = watch.iteration(event) or interrupted
+        return interrupted
+
+    with telling(names, watch), listening(listen):
+        imputer = make_imputer(fitting).fit(matrix)
+    mixture = imputer.mixture_
+    model = TableModel().fit(
+        mixture,
+        names=names,
+        columns=columns_to_plain(schema),
+        marks=sorted(table.marks.texts),
+        bounds=bounds,
+    )
+    summary = FitSummary(
+        len(mixture.weights_),
+        mixture.n_iter_,
+        bool(mixture.converged_),
+        interrupted,
+        mixture.stop_reason_,
+        float(mixture.history_[-1].log_likelihood),
+        time.perf_counter() - began,
+        tuple(imputer.selection_),
+    )
+    return model, summary
+
+
+def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:
+    """Return the estimator that is asked for, not fitted."""
+    return GaussianMixtureImputer(
+        "auto" if fitting.components is None else fitting.components,
+        covariance_type=fitting.covariance_type,
+        n_init=fitting.starts,
+        max_iter=fitting.max_iter,
+        tol=fitting.tol,
+        random_state=fitting.seed,
+        n_jobs=fitting.threads,
+    )
+
+
+@contextmanager
+def telling(names: list[str], watch: Watch) -> Iterator[None]:
+    """Turn warnings and errors of estimators inside into notes and errors in the table's names."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        except ValueError as error:
+            if isinstance(error, TableError):
+                raise
+            raise TableError(in_names(str(error), names)) from error
+        finally:
+            for warning in caught:
+                if not issubclass(warning.category, ConvergenceWarning):
+                    text = in_names(str(warning.message), names)
+                    watch.note(Note(text, warning=True))
+
+
+def in_names(text: str, names: list[str]) -> str:
+    """Return a message of an estimator with the names of columns in place of their numbers."""
+
+    def rename(match: re.Match[str]) -> str:
+        numbers = [int(number) for number in match[2].split(", ")]
+        if max(numbers) >= len(names):
+            return match[0]
+        return f"{match[1]} {', '.join(show(names[j]) for j in numbers)}"
+
+    return (
+        COLUMN_NUMBERS.sub(rename, text)
+        .replace(CODE_ADVICE, "name it in --missing-values")
+        .replace("Lower n_components", "Lower --components")
+    )
+
+
+def count_gaps(matrix: np.ndarray) -> int:
+    """Return the number of missing cells of a matrix."""
+    return int(np.isnan(matrix).sum())

@@ -1,0 +1,39 @@
+"""When to stop climbing: an estimate of what is still to be gained, not of the last gain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+WINDOW = 3  # passes whose gains are taken together: proposals gain unevenly
+N_LOOKED_AT = 2 * WINDOW + 1  # objectives that the estimate looks at
+N_AGREEING = 2  # passes in a row whose estimates must be small: one may be so by chance
+LARGEST_RATIO = 0.999  # of successive gains; beyond, the limit is too far to be told
+# Gains per row below which EM only creeps. Larger ones may still be choosing between optima, and a
+# long proposal would choose another; one component has one optimum.
+STEADY_GAIN, STEADY_GAIN_ALONE = 1e-4, 1e-2
+NOISE = 8.0  # gains of so many units in the last place are rounding error
+
+
+def to_limit(objectives: Sequence[float]) -> float:
+    """Return how far the limit of rising objectives seems to be above the last, by Aitken.
+
+    Gains that shrink by a factor r from one to the next add up to gain r / (1 - r) from here on.
+    Infinite for fewer than three objectives.
+    """
+    window = min(WINDOW, (len(objectives) - 1) // 2)
+    if window < 1:
+        return np.inf
+    start, middle, end = (objectives[-1 - window * back] for back in (2, 1, 0))
+    gain, before = end - middle, middle - start
+    if gain <= NOISE * float(np.spacing(abs(end))):
+        return 0.0
+    ratio = min(gain / before, LARGEST_RATIO) if before > 0.0 else LARGEST_RATIO
+    return gain * ratio / (1.0 - ratio)
+
+
+def is_steady(objectives: Sequence[float], n_components: int) -> bool:
+    """Tell whether gains have become small, so that EM only creeps towards an optimum."""
+    largest = STEADY_GAIN_ALONE if n_components == 1 else STEADY_GAIN
+    return len(objectives) > 1 and objectives[-1] - objectives[-2] < largest

@@ -1,0 +1,70 @@
+"""Data frames of any kind to a matrix with a schema, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from gapmix.tables.cells import read_marks
+from gapmix.tables.coding import Output, decode, encode, output_names
+from gapmix.tables.scan import Scan, scan
+from gapmix.tables.schema import Roles, Schema, assign_roles
+from gapmix.tables.source import Chunk, open_frame
+
+
+def read_frame(
+    frame: Any,
+    *,
+    columns: Sequence[str] = (),
+    leave_out: Sequence[str] = (),
+    one_hot: Sequence[str] = (),
+    missing_values: Sequence[str | float] = (),
+) -> Scan:
+    """Return matrix and schema of a pandas, polars or pyarrow table.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from gapmix.tables.frames import fill_frame, read_frame
+    >>> frame = pl.DataFrame({"name": ["a", "b", "c"], "x": [1, None, 3], "y": [2.0, 4.0, None]})
+    >>> seen = read_frame(frame)
+    >>> seen.matrix
+    array([[ 1.,  2.],
+           [nan,  4.],
+           [ 3., nan]])
+    >>> fill_frame(frame, seen.schema, [[1.0, 2.0], [2.5, 4.0], [3.0, 3.5]]).rows()
+    [('a', 1.0, 2.0), ('b', 2.5, 4.0), ('c', 3.0, 3.5)]
+    """
+    source = open_frame(frame)
+    roles = assign_roles(source.names, Roles(tuple(columns), tuple(leave_out), tuple(one_hot)))
+    return scan(source, roles, read_marks([str(value) for value in missing_values]))
+
+
+def fill_frame(
+    frame: Any,
+    schema: Schema,
+    filled: Any,
+    std: Any = None,
+    *,
+    round_whole: bool = False,
+    missing_values: Sequence[str | float] = (),
+) -> Any:
+    """Return the table with its gaps filled from the matrix `filled` (n, D).
+
+    Kind of frame, names, order of columns and rows and types stay; a column of integers becomes
+    one of floats if a gap in it is filled, unless `round_whole`. With `std`, a column of standard
+    deviations follows each filled one.
+    """
+    marks = read_marks([str(value) for value in missing_values])
+    chunk = Chunk(nw.from_native(frame, eager_only=True), 1)
+    encoded = encode(chunk, schema, marks, None)
+    spread = None if std is None else np.asarray(std, dtype=np.float64)
+    output = Output(std=std is not None, round_whole=round_whole, typed=True)
+    made = decode(
+        chunk, schema, encoded, np.asarray(filled, dtype=np.float64), spread, output, None
+    )
+    names = output_names(schema, output)
+    return made.rename(dict(zip(made.columns, names, strict=True))).to_native()

@@ -1,0 +1,192 @@
+"""Where a table comes from: a text file, a Parquet file or a data frame, read chunk by chunk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import narwhals as nw
+
+from gapmix.tables.dialect import SAMPLE_BYTES, Dialect, Given, TableError, find_dialect
+from gapmix.tables.schema import CallError, Note, show
+from gapmix.tables.textfile import MAX_COLUMNS, read_blocks, read_header
+
+pl: Any
+try:
+    import polars as pl
+except ImportError:
+    pl = None
+
+CHUNK_CELLS = 2**20  # of a Parquet file read in one go
+MAX_FILE_BYTES = 2**40
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+OTHER_FORMATS = {
+    ".xlsx": "a spreadsheet: save it as CSV first",
+    ".xls": "a spreadsheet: save it as CSV first",
+    ".ods": "a spreadsheet: save it as CSV first",
+    ".gz": "compressed: unpack it first",
+    ".zip": "compressed: unpack it first",
+    ".zst": "compressed: unpack it first",
+    ".bz2": "compressed: unpack it first",
+    ".xz": "compressed: unpack it first",
+    ".json": "JSON: turn it into CSV first",
+    ".feather": "an Arrow file: turn it into Parquet first",
+}
+
+
+class Chunk(NamedTuple):
+    """Consecutive rows of a table."""
+
+    frame: Any  # narwhals frame; of texts if it comes from a text file
+    first_row: int  # from 1
+
+
+class Source(Protocol):
+    """A table that can be read more than once."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """Dialect of a text file; the cells of others have types."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, where it is known before reading."""
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What the user should know."""
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the rows in order."""
+
+
+class TextSource(NamedTuple):
+    """A text file."""
+
+    path: Path
+    names: tuple[str, ...]
+    dialect: Dialect
+    n_bytes: int
+    notes: tuple[Note, ...] = ()
+    n_rows: int | None = None
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the rows in order, every cell a text or null."""
+        for block in read_blocks(self.path, self.dialect, len(self.names)):
+            yield Chunk(nw.from_native(block.frame), block.first_row)
+
+
+class ParquetSource(NamedTuple):
+    """A Parquet file; rows and columns are known from its footer."""
+
+    path: Path
+    names: tuple[str, ...]
+    n_bytes: int
+    n_rows: int
+    dialect: None = None
+    notes: tuple[Note, ...] = ()
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the rows in order."""
+        step = max(1000, CHUNK_CELLS // max(1, len(self.names)))
+        for first in range(0, self.n_rows, step):
+            frame = _guarded(
+                self.path,
+                lambda first=first: (
+                    pl.scan_parquet(self.path, glob=False).slice(first, step).collect()
+                ),
+            )
+            yield Chunk(nw.from_native(frame), first + 1)
+
+
+class FrameSource(NamedTuple):
+    """A data frame of any kind that narwhals reads."""
+
+    frame: Any  # narwhals frame
+    names: tuple[str, ...]
+    n_rows: int
+    dialect: None = None
+    n_bytes: int = 0
+    notes: tuple[Note, ...] = ()
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the whole frame."""
+        yield Chunk(self.frame, 1)
+
+
+def open_table(path: str | Path, given: Given | None = None) -> TextSource | ParquetSource:
+    """Return a file as a source of rows: Parquet by its first bytes, anything else as text."""
+    if pl is None:
+        raise ImportError('Reading files needs polars: pip install "gapmix[cli]"')
+    given = Given() if given is None else given
+    path = _check_path(path)
+    n_bytes = path.stat().st_size
+    if n_bytes == 0:
+        raise TableError(f"{show(str(path))} is empty.")
+    if n_bytes > MAX_FILE_BYTES:
+        raise TableError(f"{show(str(path))} has {n_bytes:,} bytes; at most 2^40 are read.")
+    with path.open("rb") as file:
+        sample = file.read(SAMPLE_BYTES)
+    if sample.startswith(b"PAR1"):
+        return _open_parquet(path, n_bytes)
+    dialect = find_dialect(sample, given, whole=n_bytes <= len(sample))
+    names = read_header(path, dialect)
+    return TextSource(path, tuple(names), dialect, n_bytes, tuple(_notes(dialect, given)))
+
+
+def open_frame(frame: Any) -> FrameSource:
+    """Return a data frame as a source of rows."""
+    frame = nw.from_native(frame, eager_only=True)
+    return FrameSource(frame, tuple(frame.columns), len(frame))
+
+
+def _check_path(path: str | Path) -> Path:
+    if isinstance(path, str) and URL.match(path):
+        raise CallError(f"{show(path)} is an address: nothing is fetched. Download the file first.")
+    path = Path(path)
+    if not path.exists():
+        raise CallError(f"There is no file {show(str(path))}.")
+    if not path.is_file():
+        raise CallError(f"{show(str(path))} is not a file.")
+    reason = OTHER_FORMATS.get(path.suffix.lower())
+    if reason is not None:
+        raise CallError(f"{show(str(path))} is {reason}.")
+    return path
+
+
+def _open_parquet(path: Path, n_bytes: int) -> ParquetSource:
+    names = _guarded(path, lambda: tuple(pl.read_parquet_schema(path)))
+    if len(names) > MAX_COLUMNS:
+        raise TableError(f"{show(str(path))} has {len(names):,} columns; at most {MAX_COLUMNS:,}.")
+    count = _guarded(
+        path, lambda: pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
+    )
+    return ParquetSource(path, names, n_bytes, int(count))
+
+
+def _guarded(path: Path, read: Any) -> Any:
+    """Return read(), with what polars says of a damaged file as an error of ours."""
+    try:
+        return read()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        reason = str(error).split("\n")[0][:200]
+        raise TableError(f"{show(str(path))} is damaged or no Parquet file ({reason}).") from error
+
+
+def _notes(dialect: Dialect, given: Given) -> Iterator[Note]:
+    if given.encoding is None and dialect.encoding == "cp1252":
+        yield Note("The file is not UTF-8 and is read as cp1252; --encoding sets another.")
+    if given.header is None and not dialect.header:
+        yield Note(
+            "The first line holds numbers, so it is taken as data and columns are called "
+            "column_1, column_2, ...; give --header if it is a header.",
+            warning=True,
+        )
+    if given.decimal is None and dialect.decimal == ",":
+        yield Note("Numbers are read with a decimal comma; --decimal . changes that.")

@@ -1,0 +1,22 @@
+"""Tables as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def align(lines: Sequence[Sequence[str]]) -> str:
+    """Return lines of cells as text: the first column to the left, the others to the right."""
+    widths = [max(len(line[j]) for line in lines) for j in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(
+            [line[0].ljust(widths[0])]
+            + [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        ).rstrip()
+        for line in lines
+    )
+
+
+def count(number: int, noun: str) -> str:
+    """Return "1 row" or "2 rows"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

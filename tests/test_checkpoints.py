@@ -1,0 +1,181 @@
+"""Fits that are interrupted go on to the same bits; files of another fit are refused."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from gapmix import GaussianMixture, checkpoint
+from gapmix.recordfile import ModelFileError
+from gapmix.sources import open_source
+
+FULL = "GAPMIX_FULL" in os.environ
+
+
+def make_rows(n=900, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d)) @ rng.normal(size=(d, d))
+    x += rng.integers(0, 3, size=(n, 1)) * 1.5
+    x[rng.random(x.shape) < 0.3] = np.nan
+    return x
+
+
+class InterruptError(Exception):
+    pass
+
+
+def same_bits(a, b):
+    arrays = ("weights_", "means_", "covariances_", "precisions_")
+    return (
+        all(getattr(a, name).tobytes() == getattr(b, name).tobytes() for name in arrays)
+        and a.lower_bounds_ == b.lower_bounds_
+        and a.stop_reason_ == b.stop_reason_
+        and [r.events for r in a.history_] == [r.events for r in b.history_]
+    )
+
+
+CASES = {
+    "full": {},
+    "tied": {"covariance_type": "tied"},
+    "diag": {"covariance_type": "diag", "n_init": 2},
+    "spherical": {"covariance_type": "spherical"},
+    "shrinkage": {"shrinkage": "auto", "mean_shrinkage": "auto"},
+    "validation": {"validation_fraction": 0.2},
+    "squarem": {"accelerate": "squarem"},
+    "anderson": {"accelerate": "anderson"},
+    "plain": {"accelerate": None, "n_init": 2},
+    "kept": {"keep_components": 2},
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("case", "in_pieces"),
+    [(case, False) for case in CASES]
+    + [(case, True) for case in CASES if case in ("full", "shrinkage", "plain") or FULL],
+)
+def test_a_fit_interrupted_at_any_save_goes_on_to_the_same_bits(
+    case, in_pieces, tmp_path, monkeypatch
+):
+    options = {"n_components": 3, "tol": 1e-5, "max_iter": 40, "random_state": 0, "n_jobs": 1}
+    options |= CASES[case]
+    x = make_rows(900 if FULL else 300)
+    fit_options = {}
+    if in_pieces and options.pop("validation_fraction", None):
+        fit_options["X_val"] = make_rows(100, seed=5)  # pieces take no fraction
+    table = open_source(x, rows_per_piece=70) if in_pieces else x
+    whole = GaussianMixture(**options).fit(table, **fit_options)
+    monkeypatch.setattr(checkpoint, "EVERY_ITERATIONS", 1)
+    really_write = checkpoint.write
+    for stop_after in (1, 4, 11) if FULL else (7,):
+        path = tmp_path / f"{stop_after}.checkpoint"
+        n_written = 0
+
+        def write(path, saved, stop_after=stop_after):
+            nonlocal n_written
+            really_write(path, saved)
+            n_written += 1
+            if n_written == stop_after:
+                raise InterruptError
+
+        monkeypatch.setattr(checkpoint, "write", write)
+        model = GaussianMixture(**options, checkpoint=path)
+        while True:
+            try:
+                model.fit(table, **fit_options)
+                break
+            except InterruptError:
+                pass
+        assert same_bits(model, whole)
+        assert same_bits(model.fit(table, **fit_options), whole)  # a finished one answers at once
+
+
+def test_a_checkpoint_keeps_the_seed_that_nobody_gave(tmp_path, monkeypatch):
+    path = tmp_path / "c"
+    x = make_rows(300)
+    first = GaussianMixture(3, checkpoint=str(path)).fit(x)
+    assert same_bits(GaussianMixture(3, checkpoint=path).fit(x), first)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"n_components": 4}, "n_components"),
+        ({"reg_covar": 1e-3}, "reg_covar"),
+        ({}, "data"),
+    ],
+)
+def test_a_checkpoint_of_another_fit_is_refused_by_name(change, what, tmp_path):
+    path = tmp_path / "c"
+    x = make_rows(200)
+    GaussianMixture(3, checkpoint=path, random_state=0).fit(x)
+    if what == "data":
+        x = x * 1.01
+    with pytest.raises(ValueError, match=f"another fit: its {what} is"):
+        GaussianMixture(**{"n_components": 3, **change}, checkpoint=path).fit(x)
+
+
+def test_damage_to_a_checkpoint_is_told(tmp_path):
+    path = tmp_path / "c"
+    x = make_rows(200)
+    GaussianMixture(2, checkpoint=path, random_state=0).fit(x)
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ModelFileError, match="checksum"):
+        GaussianMixture(2, checkpoint=path).fit(x)
+
+
+SCRIPT = """
+import sys, warnings
+import numpy as np
+from gapmix import GaussianMixture, checkpoint, save
+from gapmix.sources import open_source
+warnings.simplefilter("ignore")
+checkpoint.EVERY_ITERATIONS = 1
+folder, in_pieces = sys.argv[1], sys.argv[2] == "1"
+path = folder + "/x.npy"
+table = open_source(path, rows_per_piece=300) if in_pieces else np.load(path)
+print("begin", flush=True)
+model = GaussianMixture(3, tol=0, max_iter=60, random_state=1, n_jobs=2, checkpoint=sys.argv[3])
+model.fit(table)
+np.savez(sys.argv[3] + ".npz", means=model.means_, covariances=model.covariances_,
+         bounds=model.lower_bounds_)
+"""
+
+
+@pytest.mark.parametrize("in_pieces", ["0", "1"])
+def test_a_killed_driver_is_resumed_to_the_same_bits(in_pieces, tmp_path):
+    np.save(tmp_path / "x.npy", make_rows(2000))
+
+    def start(name):
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path), in_pieces, str(tmp_path / name)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        with process.stdout as stream:
+            assert stream.readline() == "begin\n"
+        return process
+
+    began = time.monotonic()
+    assert start("whole").wait() == 0
+    length = time.monotonic() - began
+    whole = np.load(tmp_path / "whole.npz")
+    rng = np.random.default_rng(int(in_pieces))
+    n_killed, killer = 0, start("killed")
+    for _ in range(10 if FULL else 2):
+        path = tmp_path / "killed"
+        deadline = time.monotonic() + 60
+        while not path.exists() and killer.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 0.15 * length))
+        n_killed += killer.poll() is None
+        killer.send_signal(signal.SIGKILL)
+        killer.wait()
+        killer = start("killed")
+    assert killer.wait() == 0
+    found = np.load(tmp_path / "killed.npz")
+    assert n_killed > 0
+    assert all(found[name].tobytes() == whole[name].tobytes() for name in whole.files)

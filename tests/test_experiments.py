@@ -1,0 +1,398 @@
+"""The experiments do what the paper did: data, splits, learners, and runs that resume."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks import data
+from experiments import (
+    abalone,
+    abalone_data,
+    imputers,
+    kernel_ridge,
+    mnist,
+    mnist_data,
+    network,
+    profiles,
+    store,
+    verdicts,
+)
+from experiments.kernel_ridge import Kernel
+from experiments.neighbours import fill_nearest, measure
+from experiments.network import Setting
+from experiments.statistics import compare, half_width
+from sklearn.impute import KNNImputer
+from sklearn.kernel_ridge import KernelRidge
+
+ROOT = Path(__file__).parent.parent
+
+
+def has_data(load):
+    """Tell whether a data set is here; if not, its absence must be said clearly."""
+    if os.environ.get("GAPMIX_DATA"):
+        load(download=False)
+        return True
+    with pytest.raises(data.DataNotFoundError, match="GAPMIX_DATA, which is not set, must name"):
+        load(download=False)
+    return False
+
+
+# ------------------------------------------------------------------------ data
+
+
+@pytest.mark.parametrize("load", [data.load_mnist, data.load_abalone])
+def test_absent_data_is_said_clearly(load, monkeypatch, tmp_path):
+    monkeypatch.setenv("GAPMIX_DATA", str(tmp_path))
+    with pytest.raises(data.DataNotFoundError, match=f"GAPMIX_DATA={tmp_path} must name a folder"):
+        load(download=False)
+    monkeypatch.delenv("GAPMIX_DATA")
+    with pytest.raises(data.DataNotFoundError, match="GAPMIX_DATA, which is not set, must name"):
+        load(download=False)
+
+
+@pytest.mark.parametrize("study", ["mnist", "abalone"])
+def test_a_run_without_data_ends_with_the_message(study, monkeypatch, tmp_path):
+    monkeypatch.setenv("GAPMIX_DATA", str(tmp_path))
+    main = {"mnist": mnist.main, "abalone": abalone.main}[study]
+    with pytest.raises(
+        SystemExit, match=f"GAPMIX_DATA={tmp_path} must name a folder with {study}/"
+    ):
+        main(["--tiny", "--no-download", "--output", str(tmp_path), "--cache", str(tmp_path)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_content_is_refused(monkeypatch, tmp_path):
+    with pytest.raises(data.ChecksumError, match=r"The mnist test labels read from here are not"):
+        data.verify("mnist test labels", np.zeros(10_000, dtype=np.uint8), "here")
+    if has_data(data.load_abalone):
+        rows = data.load_abalone(download=False).values
+        lines = [",".join([data.SEXES[int(row[0])], *map(str, row[1:])]) for row in rows]
+        path = tmp_path / "abalone" / "abalone.data"
+        path.parent.mkdir()
+        monkeypatch.setenv("GAPMIX_DATA", str(tmp_path))
+        path.write_text("\n".join(lines))
+        assert np.array_equal(data.load_abalone(download=False).values, rows)
+        path.write_text("\n".join([lines[0].replace("0.455", "0.456"), *lines[1:]]))
+        with pytest.raises(data.ChecksumError, match="abalone"):
+            data.load_abalone(download=False)
+
+
+def test_mnist_has_the_papers_split():
+    if has_data(data.load_mnist):
+        whole = data.load_mnist(download=False)
+        counts = np.bincount(whole.train.labels)
+        train, select = mnist_data.training(3, 4500), mnist_data.selection(3, 4500)
+        assert (len(train.x), len(select.x)) == (4500, counts[3] - 4500)
+        assert np.isnan(train.x).sum(axis=1).tolist() == [25] * 4500
+        own = whole.train.images[whole.train.labels == 3] / 255.0
+        assert np.array_equal(np.concatenate([train.complete, select.complete]), own)
+        assert 570 <= len(np.unique(np.isnan(train.x), axis=0)) <= 24 * 24
+        few = mnist_data.test((3, 5), 50)
+        assert set(few.labels) == {3, 5}
+        assert np.array_equal(few.complete, mnist_data.test((3, 5), 90).complete[:50])
+
+
+def test_abalone_has_the_papers_split_and_gaps():
+    assert abalone_data.SPLIT == (2000, 1133, 1044)
+    if has_data(data.load_abalone):
+        table, more = abalone_data.make_table(0.3, 0), abalone_data.make_table(0.6, 0)
+        assert [len(part) for part in abalone_data.split(table.y)] == [2000, 1133, 1044]
+        hidden = np.isnan(table.x)
+        assert hidden.mean() == pytest.approx(0.3, abs=0.01)
+        assert np.array_equal(hidden[:, 0], hidden[:, 1])  # sex goes as a whole
+        assert not (hidden & ~np.isnan(more.x)).any()
+        assert not np.isnan(table.y).any()
+        train = abalone_data.split(table.x).train
+        assert np.nanmean(train, axis=0) == pytest.approx(np.zeros(9), abs=1e-12)
+        assert np.nanstd(train, axis=0) == pytest.approx(np.ones(9), rel=1e-12)
+        y = abalone_data.split(table.y).train
+        assert (y.mean(), y.std()) == pytest.approx((0.0, 1.0), abs=1e-12)
+        assert np.array_equal(table.x[~hidden], table.complete[~hidden])
+        assert not np.array_equal(hidden, np.isnan(abalone_data.make_table(0.3, 1).x))
+
+
+def test_the_full_profile_has_the_papers_grids():
+    full = profiles.FULL
+    assert len(set(full.abalone.settings)) == 384
+    assert len(set(full.abalone.kernels)) * len(profiles.RIDGES) == 225
+    grid = full.mnist.grid
+    assert (len(grid.sizes), len(grid.kept), len(grid.seeds)) == (10, 3, 5)
+    assert set(profiles.QUICK.abalone.settings) <= set(full.abalone.settings)
+    assert set(profiles.QUICK.abalone.kernels) <= set(full.abalone.kernels)
+
+
+# ------------------------------------------------------------------------ learners
+
+
+def make_rows(n=40, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    return x, np.sin(x[:, 0]) + x[:, 1] * x[:, 2] + 0.1 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_a_step_goes_down_the_gradient(decay):
+    rng = np.random.default_rng(1)
+    weights = network.Weights(*(rng.normal(size=size) for size in ((4, 3), 4, 4, 1)))
+    x, y = rng.normal(size=3), 0.7
+    moved = [part.copy() for part in weights]
+    network.step(*moved, np.empty(4), x, y, 1.0, decay)  # rate 1: the gradient itself
+    eps = 1e-5
+    for part, after in zip(weights, moved, strict=True):
+        for index in np.ndindex(part.shape):
+            before = part[index]
+            part[index] = before + eps
+            high = network.row_loss(weights, x, y, decay)
+            part[index] = before - eps
+            low = network.row_loss(weights, x, y, decay)
+            part[index] = before
+            assert before - after[index] == pytest.approx((high - low) / (2 * eps), abs=1e-8)
+
+
+def test_training_follows_the_rate_and_keeps_the_best_epoch():
+    """A plain loop over numerical gradients, sharing nothing with the compiled one but the loss."""
+    x, y = make_rows(12)
+    x_val, y_val = make_rows(15, seed=2)
+    setting = Setting(hidden=2, decay=0.01, rate=0.3, decrease=0.05)
+    trained = network.train(setting, x, y, x_val, y_val, epochs=4, patience=9, seed=5)
+    rng = np.random.default_rng(5)
+    weights = network.start(2, 3, rng)
+    orders = [rng.permutation(12) for _ in range(4)]
+    errors, seen = [], 0
+    for order in orders:
+        for r in order:
+            rate = setting.rate / (1 + setting.decrease * seen)
+            slopes = [numeric_slope(weights, part, x[r], y[r], setting.decay) for part in weights]
+            for part, slope in zip(weights, slopes, strict=True):
+                part -= rate * slope
+            seen += 1
+        errors.append(((network.predict(weights, x_val) - y_val) ** 2).mean())
+    assert trained.epochs == 4
+    assert trained.epoch == 1 + int(np.argmin(errors))
+    assert trained.validation == pytest.approx(min(errors), rel=1e-6)
+    again = ((network.predict(trained.weights, x_val) - y_val) ** 2).mean()
+    assert again == pytest.approx(trained.validation, rel=1e-12)
+
+
+def numeric_slope(weights, part, x, y, decay, eps=1e-5):
+    slope = np.empty_like(part)
+    for index in np.ndindex(part.shape):
+        before = part[index]
+        part[index] = before + eps
+        high = network.row_loss(weights, x, y, decay)
+        part[index] = before - eps
+        slope[index] = (high - network.row_loss(weights, x, y, decay)) / (2 * eps)
+        part[index] = before
+    return slope
+
+
+def test_training_stops_without_gain_and_when_it_diverges():
+    x, y = make_rows()
+    slow = Setting(hidden=2, decay=0.0, rate=1e-3, decrease=0.0)
+    far = network.train(slow, x, y, x, -y, epochs=50, patience=3, seed=0)  # learning only hurts
+    assert far.epochs == far.epoch + 3 < 50
+    wild = network.train(slow._replace(rate=1e3), x, y, x, y, epochs=50, patience=3, seed=0)
+    assert wild.epochs <= wild.epoch + 3
+
+
+@pytest.mark.parametrize(
+    ("kernel", "theirs"),
+    [
+        (Kernel("linear"), {"kernel": "linear"}),
+        (Kernel("gaussian", 0.7), {"kernel": "rbf", "gamma": 1 / (2 * 0.7**2)}),
+        (Kernel("polynomial", 0.5, 3), {"kernel": "poly", "gamma": 0.5, "coef0": 1, "degree": 3}),
+    ],
+)
+def test_kernel_ridge_is_scikit_learns(kernel, theirs):
+    x, y = make_rows()
+    new = make_rows(seed=3)[0]
+    decays = np.array([1e-2, 1.0])
+    ours = kernel_ridge.gram(kernel, new, x) @ kernel_ridge.solve(kernel, x, y, decays)
+    for i, decay in enumerate(decays):
+        expected = KernelRidge(alpha=decay, **theirs).fit(x, y).predict(new)
+        assert ours[:, i] == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_neighbours_are_scikit_learns(k):
+    rng = np.random.default_rng(0)
+    donors, x = rng.normal(size=(50, 6)), rng.normal(size=(20, 6))
+    donors[rng.random(donors.shape) < 0.2] = np.nan
+    x[rng.random(x.shape) < 0.3] = np.nan
+    expected = KNNImputer(n_neighbors=k).fit(donors).transform(x)
+    assert fill_nearest(x, donors, measure(x, donors), k) == pytest.approx(expected)
+
+
+def test_neighbours_of_the_paper_see_what_is_hidden():
+    if has_data(data.load_abalone):
+        table = abalone_data.make_table(0.5, 0, small=True)
+        hidden = np.isnan(table.x)
+        error = {
+            see_gaps: np.abs(
+                imputers.fill_neighbours(table, 1, see_gaps=see_gaps) - table.complete
+            )[hidden].mean()
+            for see_gaps in (False, True)
+        }
+        assert error[False] < 0.7 * error[True]
+
+
+def test_sight_of_the_target_changes_training_rows_only():
+    if has_data(data.load_abalone):
+        table = abalone_data.make_table(0.5, 0, small=True)
+        choice = imputers.choose_mixture(table, [1, 2], [1e-2], [0], tol=1e-3)
+        assert [record["n_components"] for record in choice.table] == [1, 2]
+        seen, unseen = (
+            abalone_data.split(imputers.fill_mixture(table, choice.mixture, sees_target=sees))
+            for sees in (True, False)
+        )
+        assert not np.allclose(seen.train, unseen.train)
+        assert np.array_equal(seen.validation, unseen.validation)
+        assert np.array_equal(seen.test, unseen.test)
+
+
+# ------------------------------------------------------------------------ statistics, verdicts
+
+
+def test_intervals_cover_gaps_and_rows():
+    rng = np.random.default_rng(0)
+    truth, hits = 0.3, 0
+    for _ in range(400):
+        gaps, rows = rng.normal(size=(4, 1)), rng.normal(size=(1, 50))
+        errors = truth + 0.1 * gaps + rows
+        hits += abs(errors.mean() - truth) < half_width(errors)
+    assert 0.93 <= hits / 400 <= 1.0
+    difference = compare(np.array([[1.0, 2.0, 3.0]]), np.array([[2.0, 3.1, 3.9]]))
+    assert difference.below
+    assert not difference.above
+
+
+@pytest.mark.parametrize(
+    ("differences", "verdict"),
+    [
+        ((-1, -1, -1), "confirmed"),
+        ((-1, 0.1, -1), "confirmed in part"),
+        ((1, 1, -1), "contradicted"),
+        ((1, 0.1, -1), "mixed"),
+        ((0.1, -0.1, 0.1), "not shown"),
+        ((1, -0.1, 0.1), "contradicted in part"),
+    ],
+)
+def test_verdicts_follow_the_numbers(differences, verdict):
+    records = [{"difference": value, "half_width": 0.5} for value in differences]
+    assert verdicts.judge(records) == f"**{verdict}**"
+
+
+def test_a_study_not_run_has_no_verdict():
+    rows = [*verdicts.mnist_claims({}), *verdicts.abalone_claims({})]
+    assert {row[-1] for row in rows} == {verdicts.PENDING}
+
+
+# ------------------------------------------------------------------------ runs
+
+
+def count_calls(config):
+    path = Path(config["log"])
+    path.write_text(path.read_text() + f"{config['i']} ")
+    if config["i"] == 2 and path.read_text().count("2") == 1:
+        raise KeyboardInterrupt
+    return {"value": config["i"] / 3, "array": np.arange(config["i"])}
+
+
+def test_finished_cells_are_not_done_again(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("")
+    cells = [store.Cell("test", {"i": i, "log": str(log)}, count_calls) for i in range(4)]
+    with pytest.raises(KeyboardInterrupt):
+        store.run(cells, tmp_path, title="test")
+    results = store.run(cells, tmp_path, title="test")
+    assert log.read_text().split() == ["0", "1", "2", "2", "3"]
+    assert [result["value"] for result in results] == [i / 3 for i in range(4)]
+    assert [len(result["array"]) for result in results] == [0, 1, 2, 3]
+    store.run(cells[:1], tmp_path, title="test", again=True)
+    assert log.read_text().split()[-1] == "0"
+
+
+def test_half_a_file_is_no_result(tmp_path):
+    cell = store.Cell("test", {"i": 1}, count_calls)
+    path = store.path_of(cell, tmp_path)
+    path.parent.mkdir()
+    (path.parent / "tmp123.part").write_bytes(b"half")
+    assert store.load(cell, tmp_path) is None
+    assert store.path_of(cell._replace(config={"i": 2}), tmp_path) != path
+
+
+def read_numbers(folder, pattern):
+    return {
+        path.name: path.read_text()
+        for path in sorted(folder.glob(pattern))
+        if "timing" not in path.name and "grid" not in path.name  # these have seconds in them
+    }
+
+
+def stamps(cache):
+    return {path: path.stat().st_mtime_ns for path in cache.rglob("*.npz")}
+
+
+def check_page(folder, n_figures):
+    text = (folder / "RESULTS.md").read_text()
+    shown = re.findall(r"\]\((\S+)\.png\)", text)
+    assert len(shown) == n_figures
+    for name in shown:
+        for suffix in (".png", ".svg", ".json"):
+            assert (folder / f"{name}{suffix}").stat().st_size > 100
+    for path in folder.glob("*.csv"):
+        assert '"seeds"' in path.with_suffix(".json").read_text()
+    return text
+
+
+def test_tiny_mnist_from_end_to_end(tmp_path):
+    if has_data(data.load_mnist):
+        cache, output = tmp_path / "cache", tmp_path / "output"
+        arguments = ["--tiny", "--cache", str(cache), "--output", str(output)]
+        mnist.main(arguments)
+        text = check_page(output, 2)
+        assert "the fast algorithm gives the naive result" in text
+        rows = list(csv.DictReader((output / "mnist-timing.csv").read_text().splitlines()))
+        assert [row["solver"] for row in rows] == ["naive-row", "naive", "paper", "tree", "dual"]
+        assert all(float(row["difference_log_likelihood"]) <= 1e-6 for row in rows)
+        before, numbers = stamps(cache), read_numbers(output, "mnist-*.csv")
+        mnist.main([*arguments, "--only", "timing", "--again"])
+        changed = {path for path, at in stamps(cache).items() if before[path] != at}
+        assert {path.parent.name for path in changed} == {"mnist-timing"}
+        assert read_numbers(output, "mnist-*.csv") == numbers
+
+
+def test_a_killed_run_goes_on_and_gives_the_same_numbers(tmp_path):
+    if has_data(data.load_abalone):
+        whole, parts = tmp_path / "whole", tmp_path / "parts"
+
+        def arguments(folder):
+            return ["--tiny", "--jobs", "1", "--cache", str(folder), "--output", str(folder)]
+
+        command = [sys.executable, "-m", "experiments.abalone", *arguments(parts)]
+        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
+        while process.poll() is None and len(stamps(parts)) < 3:
+            time.sleep(0.02)
+        process.kill()
+        process.communicate()
+        before = stamps(parts)
+        assert len(before) >= 3
+        abalone.main(arguments(parts))
+        after = stamps(parts)
+        assert len(after) > len(before)
+        assert all(after[path] == at for path, at in before.items())
+        abalone.main(arguments(whole))
+        assert read_numbers(parts, "*.csv") == read_numbers(whole, "*.csv")
+        text = check_page(whole, 2)
+        assert "a discriminant step beats the mixture alone" in text
+        again = stamps(whole)
+        abalone.main(arguments(whole))
+        assert stamps(whole) == again
