@@ -321,7 +321,7 @@ CASES = {
     "bounds": (set_entry("plan", "bounds", [[]]), "bounds must be names"),
     "no plan": (set_entry("plan", None), "'plan' must be dict, and is NoneType"),
     "events": (set_entry("fit", "events", [3] * 9), "events of a fit must be texts"),
-    "events gone": (set_entry("fit", "events", []), "Event 1 of iteration 0 does not exist"),
+    "events gone": (set_entry("fit", "events", []), "Event 0 of iteration 0 does not exist"),
     "lower bound": (set_entry("fit", "lower_bound", "x"), "must be float, and is str"),
     # the numbers
     "NaN mean": (set_array("means", (0, 1), np.nan), "means holds a number that is not finite"),
