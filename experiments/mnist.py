@@ -199,8 +199,9 @@ def timing_rows(digit: int, own: list[tuple[dict[str, Any], Result]]) -> list[di
                 **speed_up("naive_row", rounds["naive-row"], rounds[solver]),
                 **speed_up("naive", rounds["naive"], rounds[solver]),
                 "log_likelihood": first["log_likelihoods"][-1],
-                "difference_log_likelihood": abs(
-                    first["log_likelihoods"][-1] - same["log_likelihoods"][-1]
+                "difference_log_likelihood": max(
+                    abs(a - b)
+                    for a, b in zip(first["log_likelihoods"], same["log_likelihoods"], strict=True)
                 ),
                 "difference_scores": largest(first, same, "score_validation"),
                 "difference_filled": largest(first, same, "filled"),
