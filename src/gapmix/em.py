@@ -450,7 +450,7 @@ def _estimate_left(state: State) -> State:
     left = to_limit(state.objectives)
     if state.accelerator is not None and np.isfinite(state.accelerator.to_gain):
         # A component that fades promises for ever what it never brings.
-        recent = state.objectives[-1] - state.objectives[0]
+        recent = max(0.0, state.objectives[-1] - state.objectives[0])
         left += min(state.accelerator.to_gain, CREDIT * recent)
     return state._replace(left=(*state.left, left)[-N_AGREEING:])
 
