@@ -9,6 +9,7 @@ from conftest import size
 from oracles import relative
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as ScikitMixture
+from threadpoolctl import threadpool_limits
 
 from gapmix import GaussianMixture, plan
 from gapmix.plan import TreeOptions
@@ -466,6 +467,18 @@ def test_the_number_of_threads_changes_no_bit(covariance_type):
         assert same_bits(one, other)
         assert np.array_equal(one.score_samples(X), other.score_samples(X))
         assert np.array_equal(one.impute(X), other.impute(X))
+
+
+def test_the_number_of_threads_that_blas_has_changes_no_bit():
+    X = table(16, n=9000, d=40)
+    fits = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            fits.append(fit(X, 3, random_state=0, max_iter=2, tol=0))
+    assert same_bits(*fits)
+    assert all(
+        np.array_equal(a, b) for a, b in zip(fits[0]._scaling, fits[1]._scaling, strict=True)
+    )
 
 
 def test_solvers_give_the_same_fit():

@@ -15,7 +15,7 @@ from gapmix import checkpoint, density, em, initialize, plan, scaling
 from gapmix.calibrate import costs_for
 from gapmix.density import Density
 from gapmix.engines.choose import is_remote
-from gapmix.engines.threads import open_engine
+from gapmix.engines.threads import one_blas_thread, open_engine
 from gapmix.estimators import climb, options
 from gapmix.estimators.progress import reporting
 from gapmix.estimators.stream import partial_fit
@@ -316,7 +316,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             x, weight = x[useful], weight[useful]
         spherical = self.covariance_type == "spherical"
         if units is None:
-            units = scaling.measure(x, weight, common=spherical)
+            with one_blas_thread():  # so that threads of BLAS change no bit here either
+                units = scaling.measure(x, weight, common=spherical)
         options.check_magnitudes(units, names)
         split_seed, *start_seeds = seeds.spawn(2 if continues else 1 + self.n_init)
         x, weight, held = options.set_aside(self, x, weight, x_val, split_seed)
