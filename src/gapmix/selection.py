@@ -15,7 +15,8 @@ import numpy as np
 SIZES = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 ROWS_PER_COMPONENT = 10  # sizes with fewer rows for a component are not tried
 HIDDEN_SHARE = 0.2  # of the known cells
-PATIENCE = 2  # sizes in a row that may be worse than the best one so far
+PATIENCE = 2  # sizes in a row that may bring no gain over the best one so far
+SMALLEST_GAIN = 0.005  # in standard deviations, or nats of a cell: less is not worth a larger size
 N_UNITED = 3  # sizes united
 N_QUANTILES = 201  # of the widths that calibrate intervals
 PRIOR_CELLS = 100  # evenly spaced widths added to them
@@ -94,7 +95,7 @@ def grow(
     best, since = np.inf, 0
     for size in sizes:
         tried.append(judge(size))
-        if loss(tried[-1]) < best:
+        if loss(tried[-1]) < best - SMALLEST_GAIN:
             best, since = loss(tried[-1]), 0
         else:
             since += 1
