@@ -97,8 +97,8 @@ def test_a_fit_interrupted_at_any_save_goes_on_to_the_same_bits(
 def test_a_checkpoint_keeps_the_seed_that_nobody_gave(tmp_path, monkeypatch):
     path = tmp_path / "c"
     x = make_rows(300)
-    first = GaussianMixture(3, checkpoint=str(path)).fit(x)
-    assert same_bits(GaussianMixture(3, checkpoint=path).fit(x), first)
+    first = GaussianMixture(3, max_iter=5000, checkpoint=str(path)).fit(x)
+    assert same_bits(GaussianMixture(3, max_iter=5000, checkpoint=path).fit(x), first)
 
 
 @pytest.mark.parametrize(
