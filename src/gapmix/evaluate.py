@@ -26,6 +26,7 @@ from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.validation import read_table, to_matrix
 from gapmix.hiding import MECHANISMS, hide
 from gapmix.scores import Evaluation, Score
+from gapmix.selection import measure_spread
 
 COVERAGES = (0.5, 0.9)
 CHANGED = 1e-6  # standard deviations by which a known value may differ and still count as kept
@@ -159,7 +160,7 @@ def _score(name: str, imputer: Any, repeat: int, table: _Table, hidden: np.ndarr
     """Return how a contender fills the hidden cells, by column."""
     x = table.x
     d = x.shape[1]
-    spread = _spread(x)
+    spread = measure_spread(x)
     shown = np.where(hidden, np.nan, x)
     began = time.perf_counter()
     try:
@@ -296,11 +297,6 @@ def _coverages(contender: Any, table: _Table, shown: np.ndarray, hidden: np.ndar
 
 
 # -------------------------------------------------------------------- the table
-
-
-def _spread(x: np.ndarray) -> np.ndarray:
-    """Return the standard deviation of the known values of each column, 0 where there are none."""
-    return np.nanstd(np.where(np.isnan(x).all(axis=0), 0.0, x), axis=0)
 
 
 def _list_names(X: Any, d: int) -> list[str]:

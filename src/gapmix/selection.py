@@ -74,12 +74,17 @@ def hide_rows(observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return observed & chosen[:, None]
 
 
+def measure_spread(x: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of the known values of each column, 0 where there are none."""
+    return np.nanstd(np.where(np.isnan(x).all(axis=0), 0.0, x), axis=0)
+
+
 def measure_error(x: np.ndarray, filled: np.ndarray, hidden: np.ndarray) -> float:
     """Return the root mean square error of hidden cells in standard deviations of their columns.
 
     Columns that do not vary are left out; with nothing to judge by, all sizes are equally good.
     """
-    spread = np.nanstd(np.where(np.isnan(x).all(axis=0), 0.0, x), axis=0)
+    spread = measure_spread(x)
     judged = hidden & (spread > 0)
     if not judged.any():
         return 0.0

@@ -78,10 +78,7 @@ def check(estimator: Any) -> None:
         options.check_positive_int("n_components", n_components)
     if estimator.max_components is not None:
         options.check_positive_int("max_components", estimator.max_components)
-    if not isinstance(estimator.average, bool | np.bool_):
-        raise ValueError(
-            f"Invalid value for 'average': {estimator.average!r}. It must be True or False."
-        )
+    options.check_switch("average", estimator.average)
     options.check(make(estimator, 1, 0).set_params(verbose=estimator.verbose))
 
 

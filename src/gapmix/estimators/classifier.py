@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix import density, scaling
+from gapmix import density
 from gapmix.estimators import automatic, options
 from gapmix.estimators.automatic import Chosen, Task
 from gapmix.estimators.labels import find_classes, read_labels, read_priors
@@ -172,8 +172,7 @@ class GaussianMixtureClassifier(ClassifierMixin, BaseEstimator):
         warn_codes(x, weight, names)
         classes, code = find_classes(labels, known, weight)
         weight = weight * self._class_weights(classes, code, labels[known])
-        units = scaling.measure(x, weight, common=self.covariance_type == "spherical")
-        options.check_magnitudes(units, names)
+        units = options.measure_units(x, weight, self.covariance_type, names)
         options.warn_unknown(x, weight, names)
         seed = int(check_random_state(self.random_state).randint(2**31))
 
@@ -203,11 +202,7 @@ class GaussianMixtureClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         automatic.check(self)
         for name in ("use_unlabelled", "calibrate"):
-            value = getattr(self, name)
-            if not isinstance(value, bool | np.bool_):
-                raise ValueError(
-                    f"Invalid value for {name!r}: {value!r}. It must be True or False."
-                )
+            options.check_switch(name, getattr(self, name))
 
     def _refuse_small_classes(self, classes: np.ndarray, tasks: list[Task]) -> None:
         """Raise an error that names a class with too few rows for a mixture."""

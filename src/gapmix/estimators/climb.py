@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from gapmix import checkpoint, em
 from gapmix.estimators import options
@@ -32,6 +33,15 @@ def identify(estimator: Any, units: Scaling, total_weight: float) -> dict[str, A
         if name not in FREE
     }
     return {**settings, "columns": len(units.scale), "data": digest.hexdigest()[:16]}
+
+
+def begin(estimator: Any) -> tuple[checkpoint.Saved | None, tuple[int, ...]]:
+    """Return the checkpoint to go on from, if there is one, and the entropy of the fit's seeds."""
+    saved = None if estimator.checkpoint is None else checkpoint.load(estimator.checkpoint)
+    if saved is not None:
+        return saved, saved.entropy
+    random = check_random_state(estimator.random_state)
+    return None, tuple(random.randint(0, 2**31, size=4).tolist())
 
 
 def climb(

@@ -215,11 +215,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     def _check_parameters(self) -> None:
         automatic.check(self)
         for name in ("add_indicator", "use_target"):
-            value = getattr(self, name)
-            if not isinstance(value, bool | np.bool_):
-                raise ValueError(
-                    f"Invalid value for {name!r}: {value!r}. It must be True or False."
-                )
+            options.check_switch(name, getattr(self, name))
 
     # ---------------------------------------------------------------- filling
 

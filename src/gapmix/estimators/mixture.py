@@ -15,7 +15,7 @@ from gapmix import checkpoint, density, em, initialize, plan, scaling
 from gapmix.calibrate import costs_for
 from gapmix.density import Density
 from gapmix.engines.choose import is_remote
-from gapmix.engines.threads import one_blas_thread, open_engine
+from gapmix.engines.threads import open_engine
 from gapmix.estimators import climb, options
 from gapmix.estimators.progress import reporting
 from gapmix.estimators.stream import partial_fit
@@ -302,23 +302,15 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         covariance that `shrinkage` would find by itself.
         """
         continues = self.warm_start and hasattr(self, "means_")
-        saved = None if self.checkpoint is None else checkpoint.load(self.checkpoint)
-        if saved is None:
-            random = check_random_state(self.random_state)
-            entropy = tuple(random.randint(0, 2**31, size=4).tolist())
-        else:
-            entropy = saved.entropy
+        saved, entropy = climb.begin(self)
         seeds = np.random.SeedSequence(entropy)
 
         useful = (weight > 0) & ~np.isnan(x).all(axis=1)
         self._refuse_too_few(x, useful)
         if not useful.all():
             x, weight = x[useful], weight[useful]
-        spherical = self.covariance_type == "spherical"
         if units is None:
-            with one_blas_thread():  # so that threads of BLAS change no bit here either
-                units = scaling.measure(x, weight, common=spherical)
-        options.check_magnitudes(units, names)
+            units = options.measure_units(x, weight, self.covariance_type, names)
         split_seed, *start_seeds = seeds.spawn(2 if continues else 1 + self.n_init)
         x, weight, held = options.set_aside(self, x, weight, x_val, split_seed)
         identity = climb.identify(self, units, float(weight.sum()))
@@ -337,6 +329,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             target = self._target
         center = self._center if continues else None
         settings = options.settings(self, units, float(rows.weight.sum()), target, center)
+        unit = options.log_unit(rows, units)
+        held_unit = 0.0 if validation_rows is None else options.log_unit(validation_rows, units)
         with (
             open_engine(self.n_jobs) as engine,
             reporting(
@@ -344,7 +338,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
                 self.verbose_interval,
                 self.n_init,
                 n_components=self.n_components,
-                log_unit=options.log_unit(rows, units),
+                log_unit=unit,
             ) as report,
             options.explaining_collapse(self, names),
         ):
@@ -364,12 +358,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
                 fresh=checkpoint.Saved(identity, entropy, chosen.solver, 0, None, None),
                 saved=saved,
             )
-            best = best._replace(
-                history=tuple(
-                    options.record_to_user(record, units, rows, validation_rows)
-                    for record in best.history
-                )
-            )
+            history = options.history_to_user(best.history, unit, held_unit)
+            best = best._replace(history=history)
             self._store(best, units, chosen)
         if not best.converged and self.tol > 0:
             warn_user(options.advise(best, self.tol), ConvergenceWarning)

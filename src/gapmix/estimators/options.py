@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from scipy.linalg import lapack
 from gapmix import covariance, em, initialize
 from gapmix.covariance import Regularizer
 from gapmix.engines.choose import is_engine
+from gapmix.engines.threads import one_blas_thread
 from gapmix.estimators.validation import name_columns
 from gapmix.estimators.warning import warn_user
 from gapmix.parameters import (
@@ -25,7 +26,7 @@ from gapmix.parameters import (
 )
 from gapmix.plan import SOLVERS, TreeOptions
 from gapmix.rows import Rows
-from gapmix.scaling import Scaling, to_internal
+from gapmix.scaling import Scaling, measure, to_internal
 from gapmix.statistics import mirror
 
 FARTHEST = 1e100  # standard deviations; with ill-conditioned covariances squares still fit float64
@@ -112,6 +113,25 @@ def check_positive_int(name: str, value: Any) -> None:
         raise ValueError(
             f"Invalid value for {name!r}: {value!r}. It must be a whole number of at least 1."
         )
+
+
+def check_switch(name: str, value: Any) -> None:
+    """Raise an error unless `value` is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"Invalid value for {name!r}: {value!r}. It must be True or False.")
+
+
+def measure_units(
+    x: np.ndarray, weight: np.ndarray, covariance_type: str, names: list[str]
+) -> Scaling:
+    """Return the units of a table, refused where variances would leave the range of float64.
+
+    They are measured under one BLAS thread, so that the number of its threads changes no bit.
+    """
+    with one_blas_thread():
+        units = measure(x, weight, common=covariance_type == "spherical")
+    check_magnitudes(units, names)
+    return units
 
 
 def check_magnitudes(units: Scaling, names: list[str]) -> None:
@@ -309,25 +329,28 @@ def final_value(fit: em.Fit) -> float:
     return max(validation) if validation else fit.history[-1].objective
 
 
-def record_to_user(
-    record: em.Iteration, units: Scaling, rows: Rows, validation: Rows | None
-) -> em.Iteration:
-    """Return the record with densities in the user's units."""
-    offset = log_unit(rows, units)
-    held_out = record.validation
-    if held_out is not None and validation is not None:
-        held_out -= log_unit(validation, units)
-    return record._replace(
-        log_likelihood=record.log_likelihood - offset,
-        objective=record.objective - offset,
-        validation=held_out,
+def history_to_user(
+    history: Sequence[em.Iteration], unit: float, held_unit: float
+) -> tuple[em.Iteration, ...]:
+    """Return the records with densities in the user's units.
+
+    `unit` and `held_unit` are `log_unit` of the rows and of the validation rows, if there are any.
+    """
+    return tuple(
+        record._replace(
+            log_likelihood=record.log_likelihood - unit,
+            objective=record.objective - unit,
+            validation=None if record.validation is None else record.validation - held_unit,
+        )
+        for record in history
     )
 
 
 def log_unit(rows: Rows, units: Scaling) -> float:
     """Return the mean over rows of the log scales of the observed values."""
-    n_values = np.add.reduceat(rows.weight, rows.patterns.start[:-1]) @ rows.patterns.observed
-    return float(n_values @ np.log(units.scale) / rows.weight.sum())
+    with one_blas_thread():  # as everything that a fit stores
+        n_values = np.add.reduceat(rows.weight, rows.patterns.start[:-1]) @ rows.patterns.observed
+        return float(n_values @ np.log(units.scale) / rows.weight.sum())
 
 
 @contextmanager
@@ -493,10 +516,7 @@ def _check_kept(value: Any) -> None:
 def _check_switches(estimator: Any) -> None:
     """Check what says how a fit is run and reported: warm_start, verbose, n_jobs."""
     warm_start, verbose, n_jobs = estimator.warm_start, estimator.verbose, estimator.n_jobs
-    if not isinstance(warm_start, bool | np.bool_):
-        raise ValueError(
-            f"Invalid value for 'warm_start': {warm_start!r}. It must be True or False."
-        )
+    check_switch("warm_start", warm_start)
     if not isinstance(verbose, Integral | np.bool_) or verbose < 0:
         raise ValueError(
             f"Invalid value for 'verbose': {verbose!r}. It must be a whole number of at least 0."

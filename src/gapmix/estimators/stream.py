@@ -36,8 +36,7 @@ def partial_fit(estimator: Any, x: np.ndarray, weight: np.ndarray) -> Any:
     x, weight = x[useful], weight[useful]
     names = column_names(estimator)
     if stream is None:
-        units = scaling.measure(x, weight, common=estimator.covariance_type == "spherical")
-        options.check_magnitudes(units, names)
+        units = options.measure_units(x, weight, estimator.covariance_type, names)
         options.warn_of_unknown(units.known, names)
     else:
         units = estimator._scaling

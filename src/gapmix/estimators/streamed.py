@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix import checkpoint, density, plan, scaling
@@ -79,12 +78,7 @@ def fit_source(
     _record_columns(estimator, source)
     names = column_names(estimator)
     held = None if x_val is None else read_table(estimator, x_val, reset=False)
-    saved = None if estimator.checkpoint is None else checkpoint.load(estimator.checkpoint)
-    if saved is None:
-        random = check_random_state(estimator.random_state)
-        entropy = tuple(random.randint(0, 2**31, size=4).tolist())
-    else:
-        entropy = saved.entropy
+    saved, entropy = climb.begin(estimator)
     continues = estimator.warm_start and hasattr(estimator, "means_")
     seeds = np.random.SeedSequence(entropy).spawn(2 if continues else 1 + estimator.n_init)
     with open_shard_engine(estimator.engine, estimator.n_jobs, source.memory) as shard_engine:
@@ -146,18 +140,9 @@ def fit_source(
                 fresh=checkpoint.Saved(identity, entropy, chosen.solver, 0, None, None),
                 saved=saved,
             )
-            offset = float(seen.summary.total @ np.log(units.scale) / seen.total_weight)
-            held_offset = 0.0 if held_rows is None else options.log_unit(held_rows, units)
-            history = tuple(
-                record._replace(
-                    log_likelihood=record.log_likelihood - offset,
-                    objective=record.objective - offset,
-                    validation=None
-                    if record.validation is None
-                    else record.validation - held_offset,
-                )
-                for record in best.history
-            )
+            unit = float(seen.summary.total @ np.log(units.scale) / seen.total_weight)
+            held_unit = 0.0 if held_rows is None else options.log_unit(held_rows, units)
+            history = options.history_to_user(best.history, unit, held_unit)
             estimator._store(best._replace(history=history), units, chosen)
     if not best.converged and estimator.tol > 0:
         warn_user(options.advise(best, estimator.tol), ConvergenceWarning)
