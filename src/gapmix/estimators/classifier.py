@@ -82,7 +82,7 @@ class GaussianMixtureClassifier(ClassifierMixin, BaseEstimator):
         Iterations of the slowest class.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Column names, if the table had them.
 
     Examples

@@ -79,12 +79,12 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         Iterations of the fit, of the slowest one if several were united.
     indicated_ : ndarray of int
         Numbers of the columns that `add_indicator` appends an indicator of.
-    constant_ : ndarray of shape (n_features_in_,)
+    constant_ : ndarray of shape (n_features,)
         The value of columns that showed one value only, NaN for the others. Their gaps are filled
         with it, without spread.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Column names, if the table had them.
 
     Notes

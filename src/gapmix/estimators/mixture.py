@@ -153,7 +153,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         Patterns and solver; `plan_.explain()` returns text.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Column names, if the table had them.
 
     Notes

@@ -59,7 +59,7 @@ class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
         Iterations of the fit, of the slowest one if several were united.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Column names, if the table had them.
 
     Examples
