@@ -239,6 +239,8 @@ def _draw_marginal(ax: Axes, observed: np.ndarray, filled: np.ndarray, name: str
         low, high = low - 0.5, high + 0.5
     n_bins = int(np.clip(2.0 * np.sqrt(filled.size), FEWEST_BINS, MOST_BINS))
     edges = np.linspace(low, high, n_bins + 1)
+    # Values far out count in the last bin: if all of a kind are, there is still something to draw.
+    observed, filled = np.clip(observed, low, high), np.clip(filled, low, high)
     look: dict[str, Any] = {"bins": edges, "density": True}
     ax.hist(observed, color="0.8", edgecolor="0.6", lw=0.3, label="observed", **look)
     ax.hist(filled, histtype="step", color=GAP, lw=1.2, label="filled", **look)
