@@ -178,6 +178,12 @@ class GaussianMixture(DensityMixin, BaseEstimator):
            [3.  , 6.09],
            [4.  , 8.1 ],
            [4.88, 9.9 ]])
+    >>> mixture.score_samples([[2.0, np.nan], [9.0, np.nan]]).round(1)  # the second is far out
+    array([ -1.5, -10.8])
+    >>> mixture.sample_missing(X, n_draws=3, random_state=0).shape
+    (3, 5, 2)
+    >>> mixture.converged_, len(mixture.history_) == mixture.n_iter_
+    (True, True)
     """
 
     def __init__(

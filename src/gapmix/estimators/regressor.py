@@ -74,6 +74,8 @@ class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
     >>> mean, std = model.predict([[1.0, 1.0], [1.0, np.nan]], return_std=True)
     >>> mean.round(1), std.round(1)
     (array([1. , 1.9]), array([0.1, 1. ]))
+    >>> model.predict_quantiles([[1.0, np.nan]], [0.05, 0.95]).shape
+    (2, 1)
     """
 
     def __init__(
