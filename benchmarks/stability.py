@@ -66,27 +66,23 @@ def step_exactly(x: np.ndarray, sigma: np.ndarray) -> Step:
         whole = mpmath.matrix(sigma.tolist())
         total = mpmath.mpf(0)
         rows, spread = [], mpmath.zeros(d, d)
-        solved: dict[bytes, tuple[Any, Any]] = {}
         for row in x:
             o, m = (np.flatnonzero(at).tolist() for at in (~np.isnan(row), np.isnan(row)))
-            key = np.isnan(row).tobytes()
-            if key not in solved:
-                solved[key] = _solve_exactly(whole, o, m)
-            inverse, log_det = solved[key]
+            block = mpmath.matrix([[whole[i, j] for j in o] for i in o])
+            lower, inverse = mpmath.cholesky(block), mpmath.inverse(block)
+            log_det = 2 * mpmath.fsum(mpmath.log(lower[i, i]) for i in range(len(o)))
             z_o = mpmath.matrix([row[i] for i in o])
-            a = inverse * z_o
-            total -= (len(o) * mpmath.log(2 * mpmath.pi) + log_det + mpmath.fdot(z_o, a)) / 2
+            distance = mpmath.fdot(z_o, inverse * z_o)
+            total -= (len(o) * mpmath.log(2 * mpmath.pi) + log_det + distance) / 2
             z = mpmath.zeros(d, 1)
             for place, i in enumerate(o):
                 z[i] = z_o[place]
             for i in m:
-                z[i] = mpmath.fdot((whole[i, j] for j in o), a)
-            rows.append(z)
-            for i in m:
+                gain = inverse * mpmath.matrix([whole[i, k] for k in o])
+                z[i] = mpmath.fdot(gain, z_o)
                 for j in m:
-                    left = mpmath.matrix([whole[i, k] for k in o])
-                    right = mpmath.matrix([whole[k, j] for k in o])
-                    spread[i, j] += whole[i, j] - mpmath.fdot(left, inverse * right)
+                    spread[i, j] += whole[i, j] - mpmath.fdot(gain, [whole[j, k] for k in o])
+            rows.append(z)
         mean = [mpmath.fsum(z[i] for z in rows) / n for i in range(d)]
         covariance = [
             [
@@ -96,14 +92,6 @@ def step_exactly(x: np.ndarray, sigma: np.ndarray) -> Step:
             for i in range(d)
         ]
     return Step(total, covariance)
-
-
-def _solve_exactly(whole: Any, o: list[int], m: list[int]) -> tuple[Any, Any]:
-    """Return the inverse of the observed block and the logarithm of its determinant."""
-    block = mpmath.matrix([[whole[i, j] for j in o] for i in o])
-    lower = mpmath.cholesky(block)
-    log_det = 2 * mpmath.fsum(mpmath.log(lower[i, i]) for i in range(len(o)))
-    return mpmath.inverse(block), log_det
 
 
 # ------------------------------------------------------------------ in doubles

@@ -55,6 +55,8 @@ def copy_mathjax(app: Any, exception: Exception | None) -> None:
 # ------------------------------------------------------------------ reference
 
 autosummary_generate = True
+default_role = "literal"  # names in docstrings stand between single backquotes
+toc_object_entries_show_parents = "hide"
 autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints = "none"  # docstrings name types in words
 numpydoc_show_class_members = False  # the template lists them
@@ -87,9 +89,13 @@ sphinx_gallery_conf = {
 
 # ------------------------------------------------------------------ look
 
+copybutton_prompt_text = r">>> |\.\.\. |\$ "  # what is copied are the commands, not their output
+copybutton_prompt_is_regexp = True
+
 html_theme = "pydata_sphinx_theme"
 html_title = "gapmix"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
