@@ -40,6 +40,7 @@ lint: $(STAMP)
 # Every example is run; a warning is an error.
 docs: $(DOCS_STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	@$(BIN)/python docs/check_links.py docs/_build/html
 	@echo "The documentation is in docs/_build/html/index.html"
 
 $(DOCS_STAMP): $(STAMP)

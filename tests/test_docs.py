@@ -14,6 +14,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from docs.check_links import find_dead
 from sklearn.datasets import load_iris
 from tests import markdown
 from tests.markdown import DOCS, PAGES, ROOT
@@ -98,6 +99,16 @@ def test_no_link_is_dead(page):
         there = (page.parent / file).resolve() if file else page
         assert there.exists(), f"{target} is not there"
         assert not anchor or anchor in markdown.anchors(there), f"{target} has no such heading"
+
+
+def test_links_of_a_built_site_are_followed(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<p id="here"><a href="#here">1</a> <a href="b.html#there">2</a> '
+        '<a href="b.html#lost">3</a> <a href="c.html">4</a> '
+        '<a href="https://example.org/gone">5</a> <img src="d.png">'
+    )
+    (tmp_path / "b.html").write_text('<p id="there"><a href="a.html?highlight=x#here">back</a>')
+    assert find_dead(tmp_path) == ["a.html: b.html#lost", "a.html: c.html", "a.html: d.png"]
 
 
 def test_every_page_is_in_one_table_of_contents():
