@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -65,6 +67,20 @@ nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"sklearn\..*")]  # no other site is asked while this one builds
 
 
+def describe_field(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Give a field of a record the comment that stands behind it in the source."""
+    if not lines or not lines[0].startswith("Alias for field number"):
+        return
+    path, record, field = name.rsplit(".", 2)
+    source = inspect.getsource(getattr(importlib.import_module(path), record))
+    found = re.search(rf"^    {field}: (.+?)(?:  # (.+))?$", source, re.MULTILINE)
+    kind, comment = found.groups() if found else ("", None)
+    kind = kind.split(" = ")[0]
+    lines[:] = [f"{comment[0].upper()}{comment[1:]}." if comment else f"``{kind}``"]
+
+
 def skip_requests(
     app: Any, what: str, name: str, obj: Any, skip: bool, options: dict[str, Any]
 ) -> bool:
@@ -114,4 +130,5 @@ html_sidebars = {"index": [], "start": [], "comparison": []}
 def setup(app: Any) -> None:
     """Connect what this file adds to Sphinx."""
     app.connect("autodoc-skip-member", skip_requests)
+    app.connect("autodoc-process-docstring", describe_field, priority=100)
     app.connect("build-finished", copy_mathjax)
