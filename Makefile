@@ -3,15 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full lint bench experiments clean
+.PHONY: help demo test test-full lint docs bench experiments clean
 
 help:
 	@echo "make demo         punch holes into a table, fill them, show how well it went"
 	@echo "make test         the tests, in a few minutes"
 	@echo "make test-full    the tests at their full sizes"
 	@echo "make lint         format, style and types"
+	@echo "make docs         the documentation, into docs/_build/html, in two minutes"
 	@echo "make bench        times beside others, in a quarter of an hour; needs a quiet machine"
 	@echo "make experiments  the paper's studies, in half an hour; a second run takes seconds"
 
@@ -35,6 +37,16 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# Every example is run; a warning is an error.
+docs: $(DOCS_STAMP)
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	@$(BIN)/python docs/check_links.py docs/_build/html
+	@echo "The documentation is in docs/_build/html/index.html"
+
+$(DOCS_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --editable '.[dev,docs]'
+	@touch $@
+
 bench: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --editable '.[dev,plot]'
 	$(BIN)/python -m benchmarks.run --all
@@ -45,4 +57,4 @@ experiments: $(STAMP)
 	$(BIN)/python -m experiments.abalone
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build docs/_generated docs/auto_examples docs/generated .pytest_cache .mypy_cache .ruff_cache

@@ -340,6 +340,15 @@ def test_convergence_has_a_point_for_each_iteration():
     assert len(line.get_xdata()) == mixture.n_iter_
 
 
+def test_marginals_of_a_handful_of_values_warn_of_nothing():
+    X = np.array([[1.0, 2.0], [np.nan, 4.0], [3.0, np.nan]])
+    ax = draw(plot_marginals(X, np.nan_to_num(X, nan=2.0)))
+    bars = [
+        patch.get_height() for patch in ax.child_axes[0].patches if hasattr(patch, "get_height")
+    ]
+    assert sum(height > 0 for height in bars) == 2
+
+
 def test_marginals_hold_observed_and_filled_values():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))

@@ -61,6 +61,16 @@ class Iteration(NamedTuple):
 
     A pass at proposed parameters that turned out lower changes nothing: its record repeats the
     values of the last accepted one, and an event that begins with "rejected" tells what was found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gapmix import GaussianMixture
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> X[::4, 1] = np.nan
+    >>> history = GaussianMixture(2, random_state=0).fit(X).history_
+    >>> bool(np.all(np.diff([each.objective for each in history]) >= -1e-9))
+    True
     """
 
     log_likelihood: float

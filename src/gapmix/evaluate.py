@@ -33,7 +33,24 @@ CHANGED = 1e-6  # standard deviations by which a known value may differ and stil
 
 
 def default_imputers(random_state: Any = None) -> dict[str, Any]:
-    """Return the usual contenders: column means, near rows, regressions in turn, the mixture."""
+    """Return the usual contenders: column means, near rows, regressions in turn, the mixture.
+
+    Parameters
+    ----------
+    random_state : int, RandomState instance or None, default=None
+        Seed of those that draw.
+
+    Returns
+    -------
+    dict
+        Name to transformer, for `hide_and_score`; add your own to it.
+
+    Examples
+    --------
+    >>> from gapmix.evaluate import default_imputers
+    >>> list(default_imputers())
+    ['mean', 'k-NN', 'iterative', 'mixture']
+    """
     return {
         "mean": SimpleImputer(keep_empty_features=True),
         "k-NN": _Scaled(KNNImputer(keep_empty_features=True)),

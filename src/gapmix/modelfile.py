@@ -129,7 +129,19 @@ def load(path: Path) -> Any:
 
     See Also
     --------
-    save : The inverse, with an example.
+    save : The inverse.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import gapmix
+    >>> imputer = gapmix.GaussianMixtureImputer(1).fit([[1.0, 2.0], [2.0, 4.1], [3.0, 5.9]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "imputer.safetensors")
+    ...     gapmix.save(imputer, path)
+    ...     again = gapmix.load(path)
+    >>> type(again).__name__, again.n_features_in_
+    ('GaussianMixtureImputer', 2)
     """
     record = read(path, {kind: codec.names for kind, codec in CODECS.items()})
     try:

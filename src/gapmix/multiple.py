@@ -210,7 +210,17 @@ def _advise(n_stopped: int, n_imputations: int, base: GaussianMixtureImputer) ->
 
 
 class Pooled(NamedTuple):
-    """Estimates pooled over completions: numbers, or arrays (q,) if each completion gave q."""
+    """Estimates pooled over completions: numbers, or arrays (q,) if each completion gave q.
+
+    Examples
+    --------
+    >>> from gapmix.multiple import pool
+    >>> pooled = pool([1.0, 1.2, 0.9], [0.04, 0.05, 0.04])
+    >>> round(float(pooled.estimate), 2), round(float(pooled.std_error), 2)
+    (1.03, 0.27)
+    >>> round(float(pooled.missing_information), 2)
+    0.5
+    """
 
     estimate: Any
     std_error: Any

@@ -89,6 +89,17 @@ class TreeOptions(NamedTuple):
     `cost` is "hamming" (the paper's), "seconds" (measured, directed, with starting from scratch as
     an edge) or a function of (common, added, removed) variables. `recompute_every` starts anew at
     depths that are a multiple of it; `virtual_patterns` adds medians that shorten the tree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gapmix import GaussianMixture
+    >>> from gapmix.plan import TreeOptions
+    >>> X = np.random.default_rng(0).normal(size=(200, 4))
+    >>> X[X > 1] = np.nan
+    >>> options = TreeOptions("paper", recompute_every=5)
+    >>> GaussianMixture(solver=options, random_state=0).fit(X).plan_.solver
+    'paper'
     """
 
     name: str = "paper"
@@ -103,7 +114,20 @@ TREE = TreeOptions("tree", cost="seconds", max_cluster=1000)
 
 
 class Plan(NamedTuple):
-    """What will be done for a table, and what each alternative is predicted to cost."""
+    """What will be done for a table, and what each alternative is predicted to cost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gapmix import GaussianMixture
+    >>> X = np.random.default_rng(0).normal(size=(200, 4))
+    >>> X[:50, 1] = np.nan
+    >>> plan = GaussianMixture(random_state=0).fit(X).plan_
+    >>> print(plan.explain().splitlines()[0])
+    200 rows x 4 columns, 50 gaps (6.2 % of the cells).
+    >>> plan.solver
+    'dual'
+    """
 
     patterns: Patterns
     solver: str  # the solver that will run

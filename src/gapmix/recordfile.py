@@ -43,7 +43,23 @@ FOREIGN = (
 
 
 class ModelFileError(ValueError):
-    """A file cannot be read as a model, or a model cannot be written; the message says why."""
+    """A file cannot be read as a model, or a model cannot be written; the message says why.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import gapmix
+    >>> from gapmix.modelfile import ModelFileError
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model")
+    ...     with open(path, "wb") as file:
+    ...         written = file.write(b"not a model")
+    ...     try:
+    ...         gapmix.load(path)
+    ...     except ModelFileError as error:
+    ...         print(type(error).__name__)
+    ModelFileError
+    """
 
 
 class Record(NamedTuple):

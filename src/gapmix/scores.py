@@ -12,7 +12,18 @@ from gapmix.text import align, count
 
 
 class Score(NamedTuple):
-    """How one imputer filled the hidden cells of one column, once."""
+    """How one imputer filled the hidden cells of one column, once.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.impute import SimpleImputer
+    >>> from gapmix.evaluate import hide_and_score
+    >>> result = hide_and_score(load_iris().data, {"mean": SimpleImputer()}, random_state=0)
+    >>> first = result.scores[0]
+    >>> first.imputer, first.repeat, first.column, round(first.error)
+    ('mean', 0, '0', 1)
+    """
 
     imputer: str
     repeat: int
@@ -28,7 +39,17 @@ class Score(NamedTuple):
 
 
 class Overall(NamedTuple):
-    """How one imputer filled all hidden cells: means over the repeats."""
+    """How one imputer filled all hidden cells: means over the repeats.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.impute import SimpleImputer
+    >>> from gapmix.evaluate import hide_and_score
+    >>> result = hide_and_score(load_iris().data, {"mean": SimpleImputer()}, random_state=0)
+    >>> [(each.imputer, round(each.error)) for each in result.overall()]
+    [('mean', 1)]
+    """
 
     imputer: str
     n_hidden: int
@@ -42,7 +63,17 @@ class Overall(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """What `hide_and_score` found."""
+    """What `hide_and_score` found.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.impute import SimpleImputer
+    >>> from gapmix.evaluate import hide_and_score
+    >>> result = hide_and_score(load_iris().data, {"mean": SimpleImputer()}, n_repeats=2)
+    >>> result.mechanism, result.n_repeats, result.shape, len(result.scores)
+    ('mcar', 2, (150, 4), 8)
+    """
 
     scores: tuple[Score, ...]  # one for each imputer, repeat and column with hidden cells
     mechanism: str

@@ -25,7 +25,16 @@ MARGIN = 1.1  # sizes whose error is this many times the smallest are left out
 
 
 class Candidate(NamedTuple):
-    """A number of components that was tried, and what came of it."""
+    """A number of components that was tried, and what came of it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gapmix import GaussianMixtureImputer
+    >>> imputer = GaussianMixtureImputer(max_components=3, random_state=0).fit(load_iris().data)
+    >>> [each.n_components for each in imputer.selection_]
+    [1, 2, 3]
+    """
 
     n_components: int
     error: float  # root mean square error of hidden cells, in standard deviations of their columns

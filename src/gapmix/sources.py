@@ -28,7 +28,22 @@ UNITS |= {f"{unit}I": 1024**i for i, unit in enumerate("KMGT", 1)}
 
 
 class SourceError(ValueError):
-    """A table on disk or on a cluster cannot be read; the message says why."""
+    """A table on disk or on a cluster cannot be read; the message says why.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from gapmix.sources import SourceError, open_source
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "table.npy")
+    ...     np.save(path, np.zeros(3))
+    ...     try:
+    ...         open_source(path)
+    ...     except SourceError as error:
+    ...         print(str(error).split(";")[0])
+    The table has 1 dimensions and dtype float64
+    """
 
 
 class ArrayPiece(NamedTuple):
@@ -72,7 +87,16 @@ Piece = ArrayPiece | MapPiece | ParquetPiece | DaskPiece
 
 
 class Source(NamedTuple):
-    """A table in pieces."""
+    """A table in pieces.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gapmix.sources import open_source
+    >>> source = open_source(np.zeros((1000, 3)), rows_per_piece=300)
+    >>> source.n_rows, source.d, [piece.n_rows for piece in source.pieces]
+    (1000, 3, [300, 300, 300, 100])
+    """
 
     pieces: tuple[Piece, ...]
     d: int
@@ -114,6 +138,27 @@ def open_source(
         Rows of a piece; None follows from `memory`. Partitions of dask stay as they are.
     columns : sequence of str, default=None
         Columns of a Parquet table to use; None means all.
+
+    Returns
+    -------
+    Source
+        For `GaussianMixture.fit` and `gapmix.estimators.streamed.impute_source`. Nothing but the
+        size of the table has been read.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from gapmix import GaussianMixture
+    >>> from gapmix.sources import open_source
+    >>> rows = np.random.default_rng(0).normal(size=(2000, 3))
+    >>> rows[::5, 1] = np.nan
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "table.npy")
+    ...     np.save(path, rows)
+    ...     mixture = GaussianMixture(2, random_state=0).fit(open_source(path, memory="500MB"))
+    >>> mixture.means_.shape
+    (2, 3)
     """
     if isinstance(x, Source):
         return x

@@ -7,7 +7,16 @@ from typing import Any, Protocol
 
 
 class EngineError(RuntimeError):
-    """The machines that held the rows are gone or unreachable; the message says what was seen."""
+    """The machines that held the rows are gone or unreachable; the message says what was seen.
+
+    Examples
+    --------
+    Catch it where a fit may outlive its cluster, and go on from the checkpoint:
+
+    >>> from gapmix.engines.contract import EngineError
+    >>> issubclass(EngineError, RuntimeError)
+    True
+    """
 
 
 class ShardEngine(Protocol):

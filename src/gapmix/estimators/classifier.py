@@ -82,7 +82,7 @@ class GaussianMixtureClassifier(ClassifierMixin, BaseEstimator):
         Iterations of the slowest class.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Column names, if the table had them.
 
     Examples
@@ -95,6 +95,8 @@ class GaussianMixtureClassifier(ClassifierMixin, BaseEstimator):
     >>> model = GaussianMixtureClassifier(1, random_state=0).fit(X, y)
     >>> model.predict([[0.0, np.nan], [np.nan, 5.0]])
     array(['low', 'high'], dtype='<U4')
+    >>> model.predict_proba([[0.0, np.nan]]).round(1)  # in the order of model.classes_
+    array([[0., 1.]])
     """
 
     def __init__(

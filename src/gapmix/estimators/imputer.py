@@ -79,12 +79,12 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         Iterations of the fit, of the slowest one if several were united.
     indicated_ : ndarray of int
         Numbers of the columns that `add_indicator` appends an indicator of.
-    constant_ : ndarray of shape (n_features_in_,)
+    constant_ : ndarray of shape (n_features,)
         The value of columns that showed one value only, NaN for the others. Their gaps are filled
         with it, without spread.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Column names, if the table had them.
 
     Notes
@@ -98,12 +98,24 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     >>> import numpy as np
     >>> from gapmix import GaussianMixtureImputer
     >>> X = np.array([[1.0, 2.0], [2.0, 4.1], [3.0, np.nan], [4.0, 8.1], [np.nan, 9.9]])
-    >>> GaussianMixtureImputer(n_components=1, tol=1e-6).fit_transform(X).round(2)
+    >>> imputer = GaussianMixtureImputer(n_components=1, tol=1e-6)
+    >>> imputer.fit_transform(X).round(2)
     array([[1.  , 2.  ],
            [2.  , 4.1 ],
            [3.  , 6.09],
            [4.  , 8.1 ],
            [4.88, 9.9 ]])
+
+    New rows are filled by the same fit, with as much doubt as there is:
+
+    >>> low, high = imputer.intervals([[2.5, np.nan]], coverage=0.9)
+    >>> bool(low[0, 1] < 5.1 < high[0, 1]), bool(low[0, 0] == high[0, 0] == 2.5)
+    (True, True)
+    >>> filled, std = imputer.impute_with_std([[2.5, np.nan]])
+    >>> bool(std[0, 0] == 0), bool(std[0, 1] > 0)
+    (True, True)
+    >>> imputer.sample(X, n_draws=3, random_state=0).shape
+    (3, 5, 2)
     """
 
     def __init__(

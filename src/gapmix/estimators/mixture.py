@@ -153,7 +153,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         Patterns and solver; `plan_.explain()` returns text.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Column names, if the table had them.
 
     Notes
@@ -178,6 +178,12 @@ class GaussianMixture(DensityMixin, BaseEstimator):
            [3.  , 6.09],
            [4.  , 8.1 ],
            [4.88, 9.9 ]])
+    >>> mixture.score_samples([[2.0, np.nan], [9.0, np.nan]]).round(1)  # the second is far out
+    array([ -1.5, -10.8])
+    >>> mixture.sample_missing(X, n_draws=3, random_state=0).shape
+    (3, 5, 2)
+    >>> mixture.converged_, len(mixture.history_) == mixture.n_iter_
+    (True, True)
     """
 
     def __init__(

@@ -59,7 +59,7 @@ class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
         Iterations of the fit, of the slowest one if several were united.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Column names, if the table had them.
 
     Examples
@@ -74,6 +74,8 @@ class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
     >>> mean, std = model.predict([[1.0, 1.0], [1.0, np.nan]], return_std=True)
     >>> mean.round(1), std.round(1)
     (array([1. , 1.9]), array([0.1, 1. ]))
+    >>> model.predict_quantiles([[1.0, np.nan]], [0.05, 0.95]).shape
+    (2, 1)
     """
 
     def __init__(

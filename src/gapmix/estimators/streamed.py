@@ -63,8 +63,39 @@ def fit_source(
 ) -> Any:
     """Fit a `GaussianMixture` to a table in pieces, by its `engine`.
 
-    `X` is whatever `sources.open_source` takes; `memory` is passed on to it. `progress` is called
-    after every piece of every pass with what is being done, pieces done, and pieces in all.
+    `GaussianMixture.fit` calls this when it is given such a table; by itself it also reports.
+
+    Parameters
+    ----------
+    estimator : GaussianMixture
+        It is fitted in place.
+    X : path, array, memory map, dask collection or Source
+        Whatever `gapmix.sources.open_source` takes.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Row weights.
+    x_val : array-like or data frame, default=None
+        Rows to stop on.
+    memory : int or str, default=None
+        Passed on to `open_source`.
+    progress : callable, default=None
+        Called after every piece of every pass with what is being done, pieces done, pieces in all.
+
+    Returns
+    -------
+    GaussianMixture
+        The estimator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gapmix import GaussianMixture
+    >>> from gapmix.estimators.streamed import fit_source
+    >>> rows = np.random.default_rng(0).normal(size=(500, 2))
+    >>> rows[::5, 1] = np.nan
+    >>> seen = set()
+    >>> mixture = fit_source(GaussianMixture(), rows, progress=lambda *step: seen.add(step))
+    >>> sorted(seen)
+    [('pass', 1, 1), ('survey', 1, 1)]
     """
     options.check(estimator)
     source = open_source(X) if memory is None else open_source(X, memory=memory)
@@ -161,6 +192,31 @@ def impute_source(
 
     Pieces are filled by the estimator's engine and written here, one after the other. The file
     appears under its name when it is whole.
+
+    Parameters
+    ----------
+    estimator : GaussianMixture
+        Fitted.
+    X : path, array, memory map, dask collection or Source
+        The table, with the columns of the fit.
+    out : path
+        A name that ends in `.parquet`, `.pq` or `.csv`.
+    memory, progress
+        As in `fit_source`.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from gapmix import GaussianMixture
+    >>> from gapmix.estimators.streamed import impute_source
+    >>> rows = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, np.nan], [5.0, 10.0]])
+    >>> mixture = GaussianMixture().fit(rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "filled.csv")
+    ...     impute_source(mixture, rows, path)
+    ...     print(np.loadtxt(path, delimiter=",", skiprows=1).round(2)[2])
+    [3. 6.]
     """
     check_is_fitted(estimator)
     source = open_source(X) if memory is None else open_source(X, memory=memory)

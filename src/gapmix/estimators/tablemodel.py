@@ -26,7 +26,7 @@ class TableModel(BaseEstimator):
         Lowest and highest value of each column of the matrix.
     n_features_in_ : int
         Columns of the matrix.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names.
     """
 

@@ -99,6 +99,15 @@ def plot_convergence(mixture: Any, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gapmix import GaussianMixture
+    >>> from gapmix.plots import plot_convergence
+    >>> mixture = GaussianMixture(2, random_state=0).fit(load_iris().data)
+    >>> plot_convergence(mixture).get_ylabel()
+    'log-likelihood per row'
     """
     require_matplotlib()
     ax = new_figure(6.5, 4.0).add_subplot() if ax is None else ax
@@ -156,6 +165,14 @@ def plot_marginals(
     -----
     Conditional means vary less than values do, so their histogram is narrower; that of draws
     should look like the observed one if gaps are spread at random.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gapmix.plots import plot_marginals
+    >>> X = np.array([[1.0, 2.0], [np.nan, 4.0], [3.0, np.nan]])
+    >>> len(plot_marginals(X, np.nan_to_num(X, nan=2.0)).child_axes)
+    2
     """
     require_matplotlib()
     x = np.asarray(to_matrix(X), dtype=np.float64)
@@ -206,6 +223,14 @@ def plot_images(
     -------
     Axes
         With a panel in `child_axes` for each image, row by row.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from gapmix.plots import plot_images
+    >>> grid = load_digits().images[:6].reshape(2, 3, 8, 8)
+    >>> len(plot_images(grid, column_titles=["a", "b", "c"]).child_axes)
+    6
     """
     require_matplotlib()
     grid = np.asarray(images, dtype=np.float64)
@@ -239,6 +264,8 @@ def _draw_marginal(ax: Axes, observed: np.ndarray, filled: np.ndarray, name: str
         low, high = low - 0.5, high + 0.5
     n_bins = int(np.clip(2.0 * np.sqrt(filled.size), FEWEST_BINS, MOST_BINS))
     edges = np.linspace(low, high, n_bins + 1)
+    # Values far out count in the last bin: if all of a kind are, there is still something to draw.
+    observed, filled = np.clip(observed, low, high), np.clip(filled, low, high)
     look: dict[str, Any] = {"bins": edges, "density": True}
     ax.hist(observed, color="0.8", edgecolor="0.6", lw=0.3, label="observed", **look)
     ax.hist(filled, histtype="step", color=GAP, lw=1.2, label="filled", **look)
