@@ -13,17 +13,26 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gapmix.engines.contract import EngineError, in_windows
-from gapmix.engines.threads import count_threads
+from gapmix.engines.threads import count_bytes, count_threads
 from gapmix.sources import ArrayPiece, DaskPiece, need, to_rows
 
 WINDOW = 32  # results fetched at a time
+ROUND_BYTES = 2**28  # of parameters, times shards, in one round of a pass
 LOOK_EVERY = 0.5  # seconds between looks at the cluster
 WORKERLESS = 30.0  # seconds without any worker after which waiting ends
+ANSWER = 5  # seconds for the scheduler to answer
 CONNECT = 20  # seconds to reach a scheduler
 FROZEN = "45s"  # of silence after which our own cluster gives a worker up
+
+
+class Slot(NamedTuple):
+    """One thread of one worker."""
+
+    home: str | None  # address; None leaves the choice to the scheduler
+    thread: int
 
 
 class DaskEngine:
@@ -38,7 +47,8 @@ class DaskEngine:
         self._name = f"gapmix-{secrets.token_hex(6)}"
         self._n_calls = 0
         self._shards: list[Any] = []
-        self._homes: list[str | None] = []  # where each shard should be
+        self._slots: list[Slot] = []
+        self._places: list[Slot] = []  # where each shard should be
 
     def map(self, function: Callable[[Any], Any], specs: Sequence[Any]) -> Iterator[Any]:
         """Yield function(spec) for every specification, in order, a window at a time."""
@@ -56,19 +66,71 @@ class DaskEngine:
         them, the scheduler would now and then move a shard to an idle worker, which costs more
         than the pass.
         """
-        workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
-        self._homes = [workers[i % len(workers)] if workers else None for i in range(len(specs))]
-        self._shards = self._submit_specs(build, specs, "shard", homes=self._homes)
+        self._slots = self._find_slots()
+        dealt = [self._slots[i % len(self._slots)] for i in range(len(specs))]
+        self._shards = self._submit_specs(build, specs, "shard", homes=[s.home for s in dealt])
+        self._places = dealt
 
     def step(self, function: Callable[[Any, Any], Any], message: Any) -> Iterator[Any]:
-        """Yield function(shard, message) for every shard, in order."""
-        keys = self._keys("step", len(self._shards))
+        """Yield function(shard, message) for every shard, in order.
+
+        One task for each thread of the workers does all the shards that it has there: a task
+        costs some milliseconds, so there are as few as will keep everyone at work. Where results
+        are large, shards are taken in several rounds, so that not all are held at once.
+        """
+        self._deal_again_if_changed()
+        per_round = max(len(self._slots), ROUND_BYTES // max(1, count_bytes(tuple(message))))
+        for numbers in in_windows(range(len(self._shards)), per_round):
+            yield from self._round(function, message, numbers)
+
+    def _round(
+        self, function: Callable[[Any, Any], Any], message: Any, numbers: Sequence[int]
+    ) -> Iterator[Any]:
+        groups: dict[Slot, list[int]] = {}
+        for number in numbers:
+            groups.setdefault(self._places[number], []).append(number)
+        keys = self._keys("step", len(groups))
         futures = [
-            self._submit(function, shard, message, key=key, home=home)
-            for shard, key, home in zip(self._shards, keys, self._homes, strict=True)
+            self._submit(
+                _visit,
+                function,
+                message,
+                [self._shards[number] for number in group],
+                key=key,
+                home=slot.home,
+            )
+            for (slot, group), key in zip(groups.items(), keys, strict=True)
         ]
-        for window in in_windows(futures, WINDOW):
-            yield from self._gather(window)
+        found = dict(zip(groups, map(iter, self._gather(futures)), strict=True))
+        return (next(found[self._places[number]]) for number in numbers)
+
+    def _find_slots(self) -> list[Slot]:
+        """Return one slot for each thread of each worker, the first threads of all first."""
+        info = self._ask("identity", n_workers=-1)
+        if info is None:  # whoever waits for results will tell
+            return self._slots or [Slot(None, 0)]
+        workers = info["workers"]
+        slots = [
+            Slot(address, thread)
+            for address, worker in workers.items()
+            for thread in range(int(worker.get("nthreads", 1)))
+        ]
+        return sorted(slots, key=lambda slot: (slot.thread, slot.home)) or [Slot(None, 0)]
+
+    def _deal_again_if_changed(self) -> None:
+        """Follow shards to where they are when workers have come or gone."""
+        slots = self._find_slots()
+        if slots == self._slots:
+            return
+        self._slots = slots
+        held = self._ask("who_has", keys=[shard.key for shard in self._shards]) or {}
+        by_home: dict[str | None, list[Slot]] = {}
+        for slot in slots:
+            by_home.setdefault(slot.home, []).append(slot)
+        for number, shard in enumerate(self._shards):
+            homes = [home for home in held.get(shard.key, ()) if home in by_home]
+            near = by_home[min(homes)] if homes else slots
+            self._places[number] = near[number % len(near)]
 
     def close(self) -> None:
         """Release the shards, and close what was opened for them."""
@@ -158,13 +220,16 @@ class DaskEngine:
         return seen
 
     def _count_workers(self) -> int:
+        info = self._ask("identity", n_workers=1)
+        return 0 if info is None else int(info.get("n_workers", len(info["workers"])))
+
+    def _ask(self, what: str, **options: Any) -> Any:
+        """Return what the scheduler answers, None if it does not within a few seconds."""
         try:
-            info = self._client.sync(
-                self._client.scheduler.identity, n_workers=1, callback_timeout=5
-            )
+            question = getattr(self._client.scheduler, what)
+            return self._client.sync(question, callback_timeout=ANSWER, **options)
         except (OSError, TimeoutError, AttributeError):
-            return 0
-        return int(info.get("n_workers", len(info["workers"])))
+            return None
 
 
 def open_dask(engine: Any, n_jobs: int | None) -> DaskEngine:
@@ -203,6 +268,11 @@ def open_local_cluster(n_workers: int) -> Any:
             memory_limit=None,
             silence_logs=logging.CRITICAL,
         )
+
+
+def _visit(function: Callable[[Any, Any], Any], message: Any, shards: Sequence[Any]) -> list[Any]:
+    """Return function(shard, message) for the shards of one thread."""
+    return [function(shard, message) for shard in shards]
 
 
 def _with_part(function: Callable[[Any], Any], spec: Any, part: Any) -> Any:
