@@ -195,6 +195,11 @@ def need(module: str, extra: str) -> Any:
         ) from error
 
 
+def least_bytes(d: int) -> int:
+    """Return the memory that pieces of the fewest rows take with all that is done to them."""
+    return SHARES * 8 * d * MIN_PIECE_ROWS
+
+
 def _piece_rows(budget: int, d: int) -> int:
     return max(MIN_PIECE_ROWS, budget // (SHARES * 8 * max(d, 1)))
 
