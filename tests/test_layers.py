@@ -64,6 +64,7 @@ ORDER = [
     *("tables.scan", "tables.coding", "tables.frames", "tables.sink", "tables"),
     *("plots.canvas", "plots.gaps", "plots.plans", "plots.filled", "plots.results", "plots"),
     *("jobs.requests", "jobs.models", "jobs.fitting", "jobs.drawing", "jobs.filling"),
+    *("jobs.pieces", "jobs.streaming"),
     *("jobs.looking", "jobs.evaluating", "jobs"),
     *("report", "screen", "commands", "cli", "__main__", "__init__"),
 ]

@@ -52,6 +52,14 @@ class FillSpec(NamedTuple):
     piece: Piece
     first: int
     density: Density
+    bounds: np.ndarray | None  # (2, d) lowest and highest values filled in
+
+
+class FilledPiece(NamedTuple):
+    """The rows of a piece with their gaps filled."""
+
+    x: np.ndarray  # (n, d)
+    n_filled: np.ndarray  # (d,) gaps of each column
 
 
 def fit_source(
@@ -187,13 +195,21 @@ def impute_source(
         names = tuple(str(name) for name in fitted)
     write = _write_csv if path.suffix == ".csv" else _write_parquet
     with Replacement(path) as stream:
-        write(stream, names, fill_pieces(estimator, source, progress))
+        parts = fill_pieces(estimator, source, progress=progress)
+        write(stream, names, (part.x for part in parts))
 
 
 def fill_pieces(
-    estimator: Any, source: Source, progress: Progress | None = None
-) -> Iterator[np.ndarray]:
-    """Yield the rows of every piece with their gaps filled, in order, by the estimator's engine."""
+    estimator: Any,
+    source: Source,
+    *,
+    bounds: np.ndarray | None = None,
+    progress: Progress | None = None,
+) -> Iterator[FilledPiece]:
+    """Yield every piece with its gaps filled, in order, by the estimator's engine.
+
+    `bounds` (2, d) are the lowest and highest values filled in.
+    """
     if source.d != estimator.n_features_in_:
         raise ValueError(
             f"The table has {source.d} columns, and the mixture was fitted to "
@@ -206,20 +222,24 @@ def fill_pieces(
             f"{list(fitted)[:5]} ..., in the same order."
         )
     model = estimator._density()._replace(n_jobs=1)  # pieces side by side already
-    specs = [FillSpec(piece, first, model) for piece, first, _ in _cut(source, None)]
+    specs = [FillSpec(piece, first, model, bounds) for piece, first, _ in _cut(source, None)]
     tick = None if progress is None else _counter(progress, "fill", len(specs))
     with open_shard_engine(estimator.engine, estimator.n_jobs, source.memory) as engine:
         yield from _ticking(engine.map(fill_piece, specs), tick)
 
 
-def fill_piece(spec: FillSpec) -> np.ndarray:
+def fill_piece(spec: FillSpec) -> FilledPiece:
     """Return the rows of a piece with their gaps filled."""
     x = read(spec.piece)
     infinite = np.isinf(x)
     if infinite.any():
         row, column = (int(i) for i in np.argwhere(infinite)[0])
         raise SourceError(f"Row {spec.first + row}, column {column} holds {x[row, column]}.")
-    return density.fill(spec.density, x).mean
+    gaps = np.isnan(x)
+    filled = density.fill(spec.density, x).mean
+    if spec.bounds is not None:
+        filled = np.where(gaps, np.clip(filled, *spec.bounds), filled)
+    return FilledPiece(filled, gaps.sum(axis=0))
 
 
 def _write_parquet(stream: BinaryIO, names: tuple[str, ...], parts: Iterator[np.ndarray]) -> None:
