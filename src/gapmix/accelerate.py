@@ -24,7 +24,7 @@ from gapmix.parameters import NotPositiveDefiniteError, Parameters, cholesky
 METHODS = ("quasi-newton", "anderson", "squarem")
 MEMORY = 8  # differences kept,
 WIDE_MEMORY = 3  # or so many
-WIDE = 200_000  # from this many parameters on: they are the memory of a fit on a wide table
+WIDE = 50_000  # from this many parameters on: they are the memory of a fit on a wide table
 FIRST_REACH = 4.0  # a proposal is at most so many times as long as the plain step; learned later
 LEAST_CURVATURE = 1e-8  # of a difference, as the cosine between step and change
 DAMPING_BASE, DAMPING_DELAY = 1.2, 25  # of Anderson mixing, as in DAAREM
@@ -102,7 +102,8 @@ def to_vector(parameters: Parameters, chart: Chart) -> np.ndarray:
         for k in range(len(offset))
     ]
     lower = np.tril_indices(d, -1)
-    for k, chol in enumerate(_factors(covariances)):
+    for k, sigma in enumerate(covariances):
+        chol = cholesky(sigma, k)
         relative = solve_triangular(chart.chol[k], chol, lower=True, check_finite=False)
         unit = 1.0 if shared else chart.share[k]
         parts.append(unit * np.sqrt(2.0) * np.log(np.diagonal(relative)))

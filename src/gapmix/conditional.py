@@ -45,7 +45,7 @@ def score(prepared: Prepared, rows: Rows, engine: Engine) -> Scores:
         visit = prepared.solver.visit(prepared.state, block)
         return responsibilities(visit.log_density, prepared.parameters.weights)
 
-    parts = engine.map(score_block, rows.blocks)
+    parts = list(engine.map(score_block, rows.blocks))
     log_prob = np.concatenate([part[0] for part in parts])
     resp = np.concatenate([part[1] for part in parts])
     return Scores(restore_order(log_prob, rows), restore_order(resp, rows))
@@ -71,7 +71,7 @@ def fill(prepared: Prepared, rows: Rows, engine: Engine) -> Filled:
         std = np.where(observed, 0.0, np.sqrt(variance))
         return np.where(observed, block.x, mean), std, resp
 
-    parts = engine.map(fill_block, rows.blocks)
+    parts = list(engine.map(fill_block, rows.blocks))
     return Filled(
         *(restore_order(np.concatenate([part[i] for part in parts]), rows) for i in range(3))
     )
@@ -98,7 +98,7 @@ def quantiles(prepared: Prepared, rows: Rows, levels: np.ndarray, engine: Engine
             )
         return result
 
-    parts = engine.map(quantiles_of_block, rows.blocks)
+    parts = list(engine.map(quantiles_of_block, rows.blocks))
     joined = np.concatenate(parts, axis=1)
     return np.stack([restore_order(each, rows) for each in joined])
 
@@ -122,7 +122,8 @@ def distribution(prepared: Prepared, rows: Rows, values: np.ndarray, engine: Eng
             result += resp[:, k, None] * ndtr(away / std)
         return result
 
-    parts = engine.map(distribution_of_block, list(zip(rows.blocks, ends.tolist(), strict=True)))
+    items = list(zip(rows.blocks, ends.tolist(), strict=True))
+    parts = list(engine.map(distribution_of_block, items))
     return restore_order(np.concatenate(parts), rows)
 
 

@@ -66,11 +66,12 @@ def estimate(
         covariances = _add_diagonal(scatter, regularizer.ridge)
         total = resp
         if regularizer.target is not None:
-            covariances = covariances + regularizer.shrinkage * regularizer.target
+            covariances += regularizer.shrinkage * regularizer.target
             total = resp + regularizer.shrinkage
-        covariances = covariances / total[:, None, None]
+        covariances /= total[:, None, None]
     if covariances.ndim == 3:
-        covariances = 0.5 * (covariances + covariances.transpose(0, 2, 1))
+        for k, sigma in enumerate(covariances):
+            covariances[k] = 0.5 * (sigma + sigma.T)
     return _apply_paper_regularizers(covariances, regularizer)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -30,8 +31,8 @@ WARM_UP = 10  # tied iterations that give the covariance and mean that priors sh
 class Engine(Protocol):
     """Where lanes of blocks run."""
 
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Return function(item) for every item, in the order of the items."""
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
+        """Yield function(item) for every item, in the order of the items."""
 
 
 class Shards(Protocol):
@@ -115,21 +116,34 @@ def e_step(
     solver: Solver, prepared: Any, weights: np.ndarray, rows: Rows, engine: Engine
 ) -> Statistics:
     """Return the statistics of all rows: densities, responsibilities and sums in one pass."""
-    n_components, d = len(weights), rows.x.shape[1]
+    empty = partial(
+        zero_statistics,
+        len(weights),
+        rows.x.shape[1],
+        diagonal=solver.SUMS_DIAGONAL,
+        observed_side=any(block.n_missing_side < len(block.x) for block in rows.blocks),
+    )
 
     def sum_lane(lane: tuple[Block, ...]) -> Statistics:
-        total = zero_statistics(n_components, d, diagonal=solver.SUMS_DIAGONAL)
-        for block in lane:
-            visit = solver.visit(prepared, block)
-            log_prob, resp = responsibilities(visit.log_density, weights)
-            total.log_likelihood[...] += block.weight @ log_prob
-            solver.accumulate(prepared, block, visit, resp * block.weight[:, None], total)
-        return total
+        return sum_blocks(solver, prepared, weights, lane, empty())
 
-    parts = engine.map(sum_lane, deal_lanes(rows))
-    for part in parts[1:]:
-        merge_into(parts[0], part)
-    return parts[0]
+    parts = iter(engine.map(sum_lane, deal_lanes(rows)))
+    total = next(parts)
+    for part in parts:  # each is let go before the next lane needs its memory
+        merge_into(total, part)
+    return total
+
+
+def sum_blocks(
+    solver: Solver, prepared: Any, weights: np.ndarray, blocks: Sequence[Block], total: Statistics
+) -> Statistics:
+    """Add the statistics of the blocks to `total`, one after the other, and return it."""
+    for block in blocks:
+        visit = solver.visit(prepared, block)
+        log_prob, resp = responsibilities(visit.log_density, weights)
+        total.log_likelihood[...] += block.weight @ log_prob
+        solver.accumulate(prepared, block, visit, resp * block.weight[:, None], total)
+    return total
 
 
 def m_step(moments: Moments, parameters: Parameters, settings: Settings) -> Parameters:
@@ -291,6 +305,7 @@ def run(
         repairs: tuple[str, ...]
         if state.plain is not None and not objective >= state.objectives[-1]:
             events += (f"rejected: the proposal's objective is {objective:.6g}",)
+            del prepared, statistics
             state, prepared, repairs = _step_back(solver, state)
             record = history[-1]
         elif not np.isfinite(objective):
@@ -306,12 +321,15 @@ def run(
             state = _accept(state, objective, held_out)
             events += solver.notes(prepared, statistics)
             moments = solver.moments(prepared, statistics)
-            updated = m_step(moments, state.parameters, settings)
-            state, prepared, repairs = _step(solver, state, updated, moments.resp, settings)
+            del prepared, statistics  # large matrices: the next ones need the room
+            updated, resp = m_step(moments, state.parameters, settings), moments.resp
+            del moments
+            state, prepared, repairs = _step(solver, state, updated, resp, settings)
             state = _estimate_left(state)
             record = Iteration(value, objective, held_out, 0.0, ())
             if not repairs:
                 stop_reason = _reason_to_stop(state, settings)
+            del updated
         seconds = time.perf_counter() - began
         history.append(record._replace(seconds=seconds, events=events + repairs))
         events = ()

@@ -20,9 +20,9 @@ from gapmix.plan import (
 )
 from gapmix.scaling import Scaling
 
-BLOCK_BYTES = 2 * 2**20, 8 * 2**20  # working memory of a block, of small and of large tables
+BLOCK_BYTES = 5 * 2**19, 8 * 2**20  # working memory of a block, of small and of large tables
 BLOCK_SHARE = 0.25  # of the table, in between; not critical within a factor of 4
-MIN_BLOCK_ROWS = 64
+MIN_BLOCK_ROWS = 32
 WIDE = 256  # from so many columns on, as many rows: each block touches whole d x d matrices
 MAX_BLOCK_ROWS = 4096
 N_LANES = 4

@@ -122,12 +122,7 @@ def sum_shard(shard: Shard, message: Message) -> np.ndarray:
     n_components, d = parameters.means.shape
     total = zero_statistics(n_components, d, diagonal=solver.SUMS_DIAGONAL)
     with one_blas_thread():
-        prepared = _prepared(message)
-        for block in shard.blocks:
-            visit = solver.visit(prepared, block)
-            log_prob, resp = em.responsibilities(visit.log_density, parameters.weights)
-            total.log_likelihood[...] += block.weight @ log_prob
-            solver.accumulate(prepared, block, visit, resp * block.weight[:, None], total)
+        em.sum_blocks(solver, _prepared(message), parameters.weights, shard.blocks, total)
     return pack(total)
 
 

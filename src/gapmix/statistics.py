@@ -24,7 +24,7 @@ class Statistics(NamedTuple):
     second: np.ndarray  # (K, d, d) sum of resp E[z z']; (K, d) its diagonal when diagonal
     dual_resp: np.ndarray  # (K,) the same, rows on the observed side
     dual_first: np.ndarray  # (K, d) sum of resp a
-    dual_second: np.ndarray  # (K, d, d) sum of resp (a a' - P); (K, 0, 0) when diagonal
+    dual_second: np.ndarray  # (K, d, d) sum of resp (a a' - P); (K, 0, 0) if no row is there
     recomputed: np.ndarray  # () matrices that lost their digits and were computed afresh
 
 
@@ -36,9 +36,11 @@ class Moments(NamedTuple):
     second: np.ndarray  # (K, d, d), or (K, d) when diagonal
 
 
-def zero_statistics(n_components: int, d: int, *, diagonal: bool) -> Statistics:
-    """Return statistics of no rows."""
-    dual = 0 if diagonal else d
+def zero_statistics(
+    n_components: int, d: int, *, diagonal: bool, observed_side: bool = True
+) -> Statistics:
+    """Return statistics of no rows, with room for those solved on their observed side or not."""
+    dual = d if observed_side and not diagonal else 0
     return Statistics(
         np.zeros(()),
         np.zeros(n_components),

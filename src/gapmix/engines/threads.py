@@ -30,11 +30,11 @@ class ThreadEngine:
     def __init__(self, executor: ThreadPoolExecutor | None) -> None:
         self._executor = executor
 
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Return function(item) for every item, in the order of the items."""
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+        """Yield function(item) for every item, in the order of the items."""
         if self._executor is None or len(items) < 2:
-            return [function(item) for item in items]
-        return list(self._executor.map(function, items))
+            return map(function, items)
+        return self._executor.map(function, items)
 
 
 @contextmanager

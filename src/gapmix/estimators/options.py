@@ -349,7 +349,10 @@ def history_to_user(
 def log_unit(rows: Rows, units: Scaling) -> float:
     """Return the mean over rows of the log scales of the observed values."""
     with one_blas_thread():  # as everything that a fit stores
-        n_values = np.add.reduceat(rows.weight, rows.patterns.start[:-1]) @ rows.patterns.observed
+        n_values = sum(  # by block: as numbers, all patterns at once would be a second table
+            np.add.reduceat(block.weight, block.start[:-1]) @ block.observed
+            for block in rows.blocks
+        )
         return float(n_values @ np.log(units.scale) / rows.weight.sum())
 
 

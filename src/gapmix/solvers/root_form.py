@@ -64,6 +64,8 @@ def accumulate(
         (slice(m, None), total.dual_resp, total.dual_first, total.dual_second),
     ):
         rows = held.rows[part]
+        if not len(rows):
+            continue
         n[k] += r[part].sum()
         first[k] += r[part] @ rows
         second[k] += (rows.T * r[part]) @ rows

@@ -205,9 +205,10 @@ def accumulate(
             root_form.accumulate(prepared.factored, block, k, held, r, total)
             continue
         dual.accumulate_completed(block, k, held.rows, r, total)
-        total.dual_resp[k] += r[m:].sum()
-        total.dual_first[k] += r[m:] @ held.rows[m:]
-        total.dual_second[k] += (held.rows[m:].T * r[m:]) @ held.rows[m:]
+        if m < len(r):
+            total.dual_resp[k] += r[m:].sum()
+            total.dual_first[k] += r[m:] @ held.rows[m:]
+            total.dual_second[k] += (held.rows[m:].T * r[m:]) @ held.rows[m:]
         weight = np.add.reduceat(r, block.start[:-1])  # (P_b,)
         for route, travelled in zip(block.routes, held.travelled, strict=True):
             into, sign = (total.second, 1.0) if route.missing_side else (total.dual_second, -1.0)
