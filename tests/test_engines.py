@@ -1,6 +1,7 @@
 """The same shards give the same bits on threads and on Dask, and survive killed workers."""
 
 import os
+import signal
 import time
 
 import dask.array
@@ -225,6 +226,33 @@ def test_a_killed_driver_goes_on_to_the_same_bits():
     print(*outcomes, sep="\n")
     assert {one.ended for one in outcomes} == {"equal"}
     assert sum(one.killed for one in outcomes) >= len(outcomes) // 2
+
+
+def test_shards_stay_where_they_are_and_are_shared_out_evenly():
+    a, b, c = (dask_engine.Slot(name, 0) for name in "abc")
+    dealt = dask_engine.deal([None] * 5, [a, b])
+    assert dealt == [a, b, a, b, a]
+    assert dask_engine.deal(dealt, [a, b]) == dealt
+    assert dask_engine.deal(dealt, [b]) == [b] * 5
+    assert dask_engine.deal(dealt, [a, c]) == [a, c, a, c, a]
+    assert dask_engine.deal([b] * 5, [b, c]) == [b, b, b, c, c]
+
+
+def test_workers_that_all_die_and_come_back_elsewhere_change_no_bit():
+    """Dask leaves tasks that were meant for a dead worker waiting if nobody else was there."""
+    source = open_source(make_rows(), rows_per_piece=250)
+    wanted = bits(GaussianMixture(**OPTIONS).fit(source))
+    with open_local_cluster(1) as cluster, Client(cluster, set_as_default=False) as client:
+        n_told = 0
+
+        def watch(what, done, total):
+            nonlocal n_told
+            n_told += what == "pass"
+            if what == "pass" and n_told in (len(source.pieces), 5 * len(source.pieces)):
+                os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+        model = fit_source(GaussianMixture(**OPTIONS, engine=client), source, progress=watch)
+    assert bits(model) == wanted
 
 
 def test_a_cluster_that_is_gone_is_an_error_not_a_hang(monkeypatch):
