@@ -80,7 +80,7 @@ def kill_workers(n_rows: int, repeats: int, seed: int = 0) -> Iterator[Outcome]:
             length = _seconds_per_iteration(client, source, wanted)
             is_whole = True
             while todo and is_whole:
-                iteration, delay = todo.pop(0), float(rng.uniform(0, length))
+                iteration, delay = todo.pop(0), float(rng.uniform(0, 0.5 * length))
                 victim = int(rng.integers(2))
                 yield _fit_with_kill(client, source, wanted, iteration, delay, victim)
                 is_whole = _is_whole_again(client)
@@ -112,7 +112,7 @@ def _fit_with_kill(
     delay: float,
     victim: int,
 ) -> Outcome:
-    pid = sorted(client.run(os.getpid).values())[victim]
+    pid = _find_pids(client)[victim]
     n_pieces, n_told = len(source.pieces), 0
     killed = threading.Event()
 
@@ -137,6 +137,17 @@ def _fit_with_kill(
     return Outcome(
         f"worker {victim}", f"iteration {iteration} + {delay:.3f} s", ended, seconds, came_in_time
     )
+
+
+def _find_pids(client: Client) -> list[int]:
+    """Return the processes of the two workers, once both answer."""
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        pids = client.run(os.getpid, on_error="ignore")
+        if len(pids) == 2:
+            return sorted(pids.values())
+        time.sleep(0.2)
+    raise RuntimeError("The workers do not answer.")
 
 
 def _end_of(client: Client, source: Source, wanted: dict[str, bytes], watch: Any) -> str:
@@ -188,7 +199,7 @@ def kill_drivers(
             kind = kinds[number % len(kinds)]
             if kind not in lengths:
                 lengths[kind] = _clean_seconds(folder, f"clean-{kind}", engines[kind])
-            delay = float(rng.uniform(0, lengths[kind]))
+            delay = float(rng.uniform(0, 0.8 * lengths[kind]))
             yield _kill_and_resume(folder, f"{number}", kind, engines[kind], delay, wanted)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,7 @@ class Ran(NamedTuple):
     """What a command took."""
 
     seconds: float
+    cpu: float  # seconds of all its threads
     peak: int  # bytes resident, children included
 
 
@@ -68,7 +70,7 @@ def make_set(folder: Path, n_rows: int, n_files: int) -> None:
 
 def run(arguments: list[str], log: Path) -> Ran:
     """Run the command line and return its seconds and peak memory."""
-    began, peak = time.perf_counter(), 0
+    began, spent, peak = time.perf_counter(), _cpu_of_children(), 0
     with log.open("wb") as file:
         process = subprocess.Popen([sys.executable, "-m", "gapmix", *arguments], stderr=file)
         while process.poll() is None:
@@ -76,7 +78,12 @@ def run(arguments: list[str], log: Path) -> Ran:
             time.sleep(LOOK_EVERY)
     if process.returncode != 0:
         raise RuntimeError(f"gapmix {arguments[0]} ended with {process.returncode}: see {log}")
-    return Ran(time.perf_counter() - began, peak)
+    return Ran(time.perf_counter() - began, _cpu_of_children() - spent, peak)
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def resident(pid: int) -> int:
@@ -150,9 +157,9 @@ def study(folder: Path, gigabytes: float, memory: str, more: list[str]) -> dict[
         ["fit", *common, "-o", str(model), "--components", "3", "--leave-out", "row"],
         folder / "fit.log",
     )
-    found |= {"fit, s": fit.seconds, "fit, peak bytes": fit.peak}
+    found |= {"fit, s": fit.seconds, "fit, CPU s": fit.cpu, "fit, peak bytes": fit.peak}
     fill = run(["impute", *common, "-o", str(filled), "-m", str(model)], folder / "fill.log")
-    found |= {"fill, s": fill.seconds, "fill, peak bytes": fill.peak}
+    found |= {"fill, s": fill.seconds, "fill, CPU s": fill.cpu, "fill, peak bytes": fill.peak}
     began = time.perf_counter()
     found["observed cells"], found["filled cells"] = compare(data, filled)
     found["check, s"] = time.perf_counter() - began

@@ -45,7 +45,7 @@ class Result(NamedTuple):
     shape: Shape
     threads: float
     dask: float
-    sent: int  # bytes of parameters, all shards
+    sent: int  # bytes of parameters, all workers
     received: int  # bytes of statistics, all shards
 
 
@@ -110,7 +110,7 @@ def measure(shape: Shape, client: Client, repeats: int) -> Result:
     for one, other in zip(*sums.values(), strict=True):
         if one.tobytes() != other.tobytes():
             raise AssertionError(f"{shape}: the engines differ")
-    sent = len(pickle.dumps(Message("0", "dual", parameters, None))) * len(specs)
+    sent = len(pickle.dumps(Message("0", "dual", parameters, None))) * shape.n_workers
     return Result(shape, best["threads"], best["dask"], sent, rows["dask"].n_bytes)
 
 
