@@ -74,16 +74,14 @@ def kill_workers(n_rows: int, repeats: int, seed: int = 0) -> Iterator[Outcome]:
     rng = np.random.default_rng(seed)
     source = open_source(make_rows(n_rows), rows_per_piece=PIECE_ROWS)
     wanted = fingerprint(GaussianMixture(**OPTIONS).fit(source))
-    todo = [iteration for _ in range(repeats) for iteration in (1, 5, N_ITERATIONS)]
-    while todo:
+    length: float | None = None
+    for iteration in [each for _ in range(repeats) for each in (1, 5, N_ITERATIONS)]:
+        # A cluster for each: Dask may take minutes to replace a worker, or never do it.
         with open_local_cluster(2) as cluster, Client(cluster, set_as_default=False) as client:
-            length = _seconds_per_iteration(client, source, wanted)
-            is_whole = True
-            while todo and is_whole:
-                iteration, delay = todo.pop(0), float(rng.uniform(0, 0.5 * length))
-                victim = int(rng.integers(2))
-                yield _fit_with_kill(client, source, wanted, iteration, delay, victim)
-                is_whole = _is_whole_again(client)
+            if length is None:
+                length = _seconds_per_iteration(client, source, wanted)
+            delay, victim = float(rng.uniform(0, 0.5 * length)), int(rng.integers(2))
+            yield _fit_with_kill(client, source, wanted, iteration, delay, victim)
 
 
 def _seconds_per_iteration(client: Client, source: Source, wanted: dict[str, bytes]) -> float:
@@ -95,15 +93,6 @@ def _seconds_per_iteration(client: Client, source: Source, wanted: dict[str, byt
     return (time.perf_counter() - began) / N_ITERATIONS
 
 
-def _is_whole_again(client: Client) -> bool:
-    """Tell whether Dask has replaced the worker; sometimes it never does."""
-    try:
-        client.wait_for_workers(2, timeout=LIMIT)
-    except TimeoutError:
-        return False
-    return True
-
-
 def _fit_with_kill(
     client: Client,
     source: Source,
@@ -112,7 +101,7 @@ def _fit_with_kill(
     delay: float,
     victim: int,
 ) -> Outcome:
-    pid = _find_pids(client)[victim]
+    pid = sorted(client.run(os.getpid).values())[victim]
     n_pieces, n_told = len(source.pieces), 0
     killed = threading.Event()
 
@@ -137,17 +126,6 @@ def _fit_with_kill(
     return Outcome(
         f"worker {victim}", f"iteration {iteration} + {delay:.3f} s", ended, seconds, came_in_time
     )
-
-
-def _find_pids(client: Client) -> list[int]:
-    """Return the processes of the two workers, once both answer."""
-    deadline = time.monotonic() + LIMIT
-    while time.monotonic() < deadline:
-        pids = client.run(os.getpid, on_error="ignore")
-        if len(pids) == 2:
-            return sorted(pids.values())
-        time.sleep(0.2)
-    raise RuntimeError("The workers do not answer.")
 
 
 def _end_of(client: Client, source: Source, wanted: dict[str, bytes], watch: Any) -> str:

@@ -167,7 +167,7 @@ def test_large_tables_are_read_in_pieces_by_themselves(tmp_path):
             1,
             "Row 7, column 'v1' holds inf",
         ),
-        (("empty", "--memory", "1MB"), 1, "there is no file in this folder"),
+        (("empty", "--memory", "1MB"), 2, "a folder without any file"),
     ],
 )
 def test_what_cannot_be_done_is_told_and_nothing_is_written(

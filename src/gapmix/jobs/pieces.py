@@ -38,7 +38,7 @@ from gapmix.tables.schema import (
     name_columns,
     show,
 )
-from gapmix.tables.sink import TABS, is_parquet, open_sink, output_dialect
+from gapmix.tables.sink import PARQUET, TABS, is_parquet, open_sink, output_dialect
 from gapmix.tables.source import URL
 
 pl: Any
@@ -72,6 +72,10 @@ def check_path(path: str | Path) -> Path:
     path = Path(path)
     if not path.exists():
         raise CallError(f"There is no file or folder {show(str(path))}.")
+    if path.is_dir() and not any(p.suffix in PARQUET for p in path.rglob("*")):
+        raise CallError(
+            f"{show(str(path))} is a folder without any file that ends in .parquet or .pq."
+        )
     if not path.is_dir() and path.suffix not in SUFFIXES:
         raise CallError(
             f"{show(str(path))} cannot be read in pieces: Parquet files, folders of them and .npy "

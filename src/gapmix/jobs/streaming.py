@@ -106,6 +106,7 @@ def impute(
     model_path: Path | None = None,
 ) -> Filled:
     """Fill a table in pieces by a model fitted to it, or by a model from a file."""
+    check_path(path)
     check_output(writing.path)
     assert writing.path is not None
     if writing.draws is not None or writing.std:
