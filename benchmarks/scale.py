@@ -23,6 +23,7 @@ from gapmix.engines.contract import ShardEngine
 from gapmix.engines.dask import DaskEngine, open_local_cluster
 from gapmix.engines.threads import ShardThreads
 from gapmix.parameters import Parameters
+from gapmix.rows import prepare_rows
 from gapmix.shards import Message, ShardedRows, Spec, build
 from gapmix.solvers import SOLVERS
 from gapmix.sources import open_source
@@ -44,7 +45,7 @@ class Result(NamedTuple):
     shape: Shape
     threads: float
     dask: float
-    sent: int  # bytes of parameters, all shards
+    sent: int  # bytes of parameters, all workers
     received: int  # bytes of statistics, all shards
 
 
@@ -89,8 +90,9 @@ def measure(shape: Shape, client: Client, repeats: int) -> Result:
         "threads": ShardThreads(shape.n_workers, 2**32),
         "dask": DaskEngine(client),
     }
+    few = prepare_rows(x[:100], np.ones(100), shape.n_components, units=units)
     rows = {
-        name: ShardedRows(engine, "dual", float(shape.n), f"{name}-{id(engine)}")
+        name: ShardedRows(engine, "dual", float(shape.n), few, f"{name}-{id(engine)}")
         for name, engine in engines.items()
     }
     best = dict.fromkeys(engines, np.inf)
@@ -108,7 +110,7 @@ def measure(shape: Shape, client: Client, repeats: int) -> Result:
     for one, other in zip(*sums.values(), strict=True):
         if one.tobytes() != other.tobytes():
             raise AssertionError(f"{shape}: the engines differ")
-    sent = len(pickle.dumps(Message("0", "dual", parameters, None))) * len(specs)
+    sent = len(pickle.dumps(Message("0", "dual", parameters, None))) * shape.n_workers
     return Result(shape, best["threads"], best["dask"], sent, rows["dask"].n_bytes)
 
 

@@ -116,7 +116,7 @@ CALLS = {
     "unknown command": (("imptue", "in.csv"), 2, 'Did you mean "impute"'),
     "unknown option": (("impute", "in.csv", "--colums", "a"), 2, "--columns"),
     "no file": (("impute", "nothing.csv"), 2, "There is no file 'nothing.csv'"),
-    "a folder": (("impute", "."), 2, "is not a file"),
+    "a folder": (("impute", "."), 2, "a folder without any file"),
     "an address": (("impute", "https://example.org/a.csv"), 2, "nothing is fetched"),
     "a spreadsheet": (("impute", "book.xlsx"), 2, "save it as CSV first"),
     "no such column": (("impute", "in.csv", "--columns", "v9"), 2, "has no column 'v9'"),
@@ -138,7 +138,7 @@ CALLS = {
     "json and table": (("impute", "in.csv", "--json"), 2, "--output"),
     "fit without a name": (("fit", "in.csv"), 2, "--output"),
     "seed": (("impute", "in.csv", "--seed", "-1"), 2, "--seed"),
-    "memory": (("impute", "in.csv", "--max-memory", "1e-6"), 1, "gapmix fit --engine"),
+    "memory": (("impute", "in.csv", "--max-memory", "1e-6"), 1, "in pieces: --memory 1GB"),
     "sample nothing": (("sample", "in.csv", "-n", "0"), 2, "at least 1"),
 }
 

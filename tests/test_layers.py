@@ -44,7 +44,14 @@ ORDER = [
         "calibrate",
     ),
     *("checkpoint", "sources"),
-    *("engines.contract", "engines.threads", "engines.dask", "engines.choose", "engines"),
+    *(
+        "engines.contract",
+        "engines.scratch",
+        "engines.threads",
+        "engines.dask",
+        "engines.choose",
+        "engines",
+    ),
     *("density", "shards", "online"),
     *("estimators.warning", "estimators.validation", "estimators.options"),
     *("estimators.progress", "estimators.climb", "estimators.streamed", "estimators.stream"),
@@ -57,6 +64,7 @@ ORDER = [
     *("tables.scan", "tables.coding", "tables.frames", "tables.sink", "tables"),
     *("plots.canvas", "plots.gaps", "plots.plans", "plots.filled", "plots.results", "plots"),
     *("jobs.requests", "jobs.models", "jobs.fitting", "jobs.drawing", "jobs.filling"),
+    *("jobs.pieces", "jobs.streaming"),
     *("jobs.looking", "jobs.evaluating", "jobs"),
     *("report", "screen", "commands", "cli", "__main__", "__init__"),
 ]

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gapmix import GaussianMixture, scaling, sources
+from gapmix.estimators import streamed
 from gapmix.estimators.streamed import fit_source, impute_source
 from gapmix.sources import SourceError, open_source, read, read_memory
 
@@ -120,6 +121,22 @@ def test_weights_and_empty_rows_count_as_in_memory():
     np.testing.assert_allclose(pieces.covariances_, whole.covariances_, rtol=1e-6)
 
 
+def test_what_the_sample_never_shows_is_learned_from_all_rows(monkeypatch):
+    """Starting values come from a sample; units and every pass of EM from all rows."""
+    x = make_rows(3000)
+    seen = np.flatnonzero(~np.isnan(x[:, 3]))[::60]
+    rare = np.full(len(x), np.nan)
+    rare[seen] = x[seen, 3]
+    x[:, 3] = rare  # some 40 values in 3,000 rows
+    monkeypatch.setattr(streamed, "MAX_SAMPLE", 100)
+    monkeypatch.setattr(streamed, "SAMPLE_PER_NUMBER", 1)
+    options = {"n_components": 1, "tol": 1e-9, "max_iter": 500, "random_state": 0}
+    pieces = GaussianMixture(**options).fit(open_source(x, rows_per_piece=500))
+    whole = GaussianMixture(**options).fit(x)
+    assert pieces.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-8)
+    np.testing.assert_allclose(pieces.means_, whole.means_, rtol=1e-3)
+
+
 def test_merged_summaries_are_the_summary_of_all_rows():
     x = make_rows() * [1e-8, 1.0, 1e12, 1.0] + [0.0, 1e6, 0.0, 0.0]
     x[:, 3] = np.nan
@@ -198,6 +215,7 @@ def test_a_missing_optional_package_is_named():
 MEMORY_SCRIPT = """
 import resource, sys, warnings
 from gapmix import GaussianMixture
+from gapmix.estimators import streamed
 from gapmix.estimators.streamed import fit_source, impute_source
 from gapmix.sources import open_source
 warnings.simplefilter("ignore")

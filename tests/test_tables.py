@@ -221,7 +221,7 @@ def test_a_column_that_turns_out_to_be_text_late_is_text(tmp_path, monkeypatch):
 
 def test_a_table_beyond_memory_is_refused_early(tmp_path):
     pl.DataFrame(np.zeros((5000, 4)), schema=list("abcd")).write_parquet(tmp_path / "in.parquet")
-    with pytest.raises(TableError, match="gapmix fit --engine"):
+    with pytest.raises(TableError, match="in pieces: --memory 1GB"):
         scan(open_table(tmp_path / "in.parquet"), max_bytes=500_000)
     assert scan(open_table(tmp_path / "in.parquet"), max_bytes=600_000).schema.n_rows == 5000
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from typing import BinaryIO, NamedTuple
 
 Path = str | os.PathLike[str]
 Chunk = bytes | memoryview
+COPY_BYTES = 2**22
 NAMELESS = getattr(os, "O_TMPFILE", 0)  # opens a file without a name, on Linux
 
 
@@ -27,23 +29,71 @@ class Target(NamedTuple):
     permissions: int | None  # of the file that is there now
 
 
-def replace_file(path: Path, chunks: Sequence[Chunk]) -> None:
-    """Write the chunks to `path`, all of them or nothing, and wait until they are on the disk.
+class Replacement:
+    """A file in the making: what is written to `stream` takes the place of `path` as a whole.
 
     A new file gets the permissions the umask leaves; a file that is replaced hands on its own.
-    A symbolic link stays, and what it points to is replaced.
+    A symbolic link stays, and what it points to is replaced. In a `with` statement, an error
+    inside leaves what was there before.
     """
-    target = find_target(path)
-    temporary = os.path.join(target.folder, f".gapmix-{secrets.token_hex(8)}.tmp")
-    try:
-        if not _write_nameless(target, temporary, chunks):
-            _write_named(target, temporary, chunks)
-        os.replace(temporary, target.path)
-    except BaseException:
+
+    def __init__(self, path: Path) -> None:
+        self._target = find_target(path)
+        self._temporary = os.path.join(self._target.folder, f".gapmix-{secrets.token_hex(8)}.tmp")
+        nameless = _open_nameless(self._target.folder)
+        self._is_named = nameless is None
+        self.stream: BinaryIO = nameless or _open_named(self._target.folder, self._temporary)
+
+    def finish(self) -> None:
+        """Wait until all bytes are on the disk, and put the file in its place."""
+        try:
+            with self.stream as stream:
+                _settle(stream, self._target)
+                if not self._is_named:
+                    self._give_name()
+            os.replace(self._temporary, self._target.path)
+        except BaseException:
+            self.discard()
+            raise
+        _sync_folder(self._target.folder)
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        with suppress(OSError):  # what could not be written is not wanted any more
+            self.stream.close()
         with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(target.folder)
+            os.unlink(self._temporary)
+
+    def __enter__(self) -> BinaryIO:
+        return self.stream
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.discard()
+
+    def _give_name(self) -> None:
+        """Link the nameless file to its temporary name, or copy it where links are refused."""
+        folder = os.open(self._target.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            # Naming the folder by its number makes Python call linkat, which follows the link.
+            source = f"/proc/self/fd/{self.stream.fileno()}"
+            os.link(source, os.path.basename(self._temporary), dst_dir_fd=folder)
+        except OSError:
+            self.stream.seek(0)
+            with _open_named(self._target.folder, self._temporary) as copy:
+                shutil.copyfileobj(self.stream, copy, COPY_BYTES)
+                _settle(copy, self._target)
+        finally:
+            os.close(folder)
+
+
+def replace_file(path: Path, chunks: Sequence[Chunk]) -> None:
+    """Write the chunks to `path`, all of them or nothing, and wait until they are on the disk."""
+    with Replacement(path) as stream:
+        for chunk in chunks:
+            stream.write(chunk)
 
 
 def find_target(path: Path) -> Target:
@@ -74,44 +124,31 @@ def find_target(path: Path) -> Target:
     return Target(real, folder, stat.S_IMODE(found.st_mode) & 0o777)
 
 
-def _write_nameless(target: Target, temporary: str, chunks: Sequence[Chunk]) -> bool:
-    """Write a file that gets its name only when it is whole; False if the system has no such."""
+def _open_nameless(folder: str) -> BinaryIO | None:
+    """Return a file that gets its name only when it is whole; None if the system has no such."""
     if not NAMELESS:
-        return False
+        return None
     try:
-        file = os.open(target.folder, NAMELESS | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+        file = os.open(folder, NAMELESS | os.O_RDWR | os.O_CLOEXEC, 0o666)
     except OSError:
-        return False  # not on this file system; what else may be wrong shows on the other way
-    with open(file, "wb") as stream:
-        _fill(stream, target, chunks)
-        folder = os.open(target.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            # Naming the folder by its number makes Python call linkat, which follows the link.
-            source = f"/proc/self/fd/{stream.fileno()}"
-            os.link(source, os.path.basename(temporary), dst_dir_fd=folder)
-        except OSError:
-            return False
-        finally:
-            os.close(folder)
-    return True
+        return None  # not on this file system; what else may be wrong shows on the other way
+    return open(file, "w+b")
 
 
-def _write_named(target: Target, temporary: str, chunks: Sequence[Chunk]) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+def _open_named(folder: str, temporary: str) -> BinaryIO:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
     try:
         file = os.open(temporary, flags, 0o666)
     except PermissionError as error:
         raise PermissionError(
-            errno.EACCES, "No file can be made in this folder; choose another", target.folder
+            errno.EACCES, "No file can be made in this folder; choose another", folder
         ) from error
-    with open(file, "wb") as stream:
-        _fill(stream, target, chunks)
+    return open(file, "w+b")
 
 
-def _fill(stream: BinaryIO, target: Target, chunks: Sequence[Chunk]) -> None:
-    for chunk in chunks:
-        stream.write(chunk)
+def _settle(stream: BinaryIO, target: Target) -> None:
+    """Give the file its permissions, and wait until its bytes are on the disk."""
     stream.flush()
     if target.permissions is not None and hasattr(os, "fchmod"):
         os.fchmod(stream.fileno(), target.permissions)

@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from cyclopts import App, Group, Parameter
 
-from gapmix.jobs import evaluating, filling, looking
+from gapmix.jobs import evaluating, filling, looking, streaming
 from gapmix.jobs.drawing import check_folder
-from gapmix.jobs.requests import Fitting, Reading, Writing
+from gapmix.jobs.requests import Fitting, Reading, Streaming, Writing
 from gapmix.screen import Screen
+from gapmix.sources import read_memory
 from gapmix.tables.dialect import Given
 from gapmix.tables.schema import CallError, Roles
 
@@ -21,7 +22,8 @@ WRITTEN = Group("What is written", sort_key=0)
 TABLE = Group("How the table is read", sort_key=1)
 COLUMNS = Group("Which columns are used", sort_key=2)
 MODEL = Group("How the mixture is fitted", sort_key=3)
-SHOWN = Group("What is shown", sort_key=4)
+PIECES = Group("Tables larger than memory: Parquet, folders of it, .npy", sort_key=4)
+SHOWN = Group("What is shown", sort_key=5)
 
 
 def _version() -> str:
@@ -204,6 +206,46 @@ class FitOptions:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
+class PieceOptions:
+    """How a table larger than memory is worked on; any of these makes it read in pieces."""
+
+    memory: Annotated[
+        str | None, Parameter(help="What the work may take, such as 4GB or 500MB", group=PIECES)
+    ] = None
+    engine: Annotated[
+        Literal["threads", "dask"] | None,
+        Parameter(help="Threads, or Dask workers on this machine", group=PIECES),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        Parameter(help="Address of a Dask cluster, such as tcp://host:8786", group=PIECES),
+    ] = None
+    checkpoint: Annotated[
+        Path | None,
+        Parameter(
+            help="File for the state of the fit; goes on from it if it is there", group=PIECES
+        ),
+    ] = None
+
+    def streaming(self) -> Streaming:
+        """Return where and within what memory a table is worked on in pieces."""
+        if self.scheduler is not None and self.engine == "threads":
+            raise CallError("--scheduler belongs to --engine dask: leave out one of them.")
+        if self.scheduler is not None and "://" not in self.scheduler:
+            raise CallError(
+                f"--scheduler must be an address such as tcp://host:8786: '{self.scheduler}'."
+            )
+        if self.checkpoint is not None and not self.checkpoint.parent.is_dir():
+            raise CallError(f"There is no folder '{self.checkpoint.parent}' for --checkpoint.")
+        try:
+            memory = None if self.memory is None else read_memory(self.memory)
+        except ValueError as error:
+            raise CallError(f"--{error}") from error
+        return Streaming(self.engine, self.scheduler, memory, self.checkpoint)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
 class Shown:
     """What is shown."""
 
@@ -227,7 +269,11 @@ def _reading(read: ReadOptions, columns: ColumnOptions) -> Reading:
 
 
 READ, USE, FIT, SHOW = ReadOptions(), ColumnOptions(), FitOptions(), Shown()
+WHOLE = PieceOptions()
 TablePath = Annotated[str, Parameter(help="CSV, TSV or Parquet file")]
+BigTablePath = Annotated[
+    str, Parameter(help="CSV, TSV, Parquet or .npy file, or a folder of Parquet files")
+]
 OutputPath = Annotated[
     Path | None,
     Parameter(
@@ -243,7 +289,7 @@ ModelPath = Annotated[
 
 @app.command
 def impute(
-    table: TablePath,
+    table: BigTablePath,
     /,
     *,
     output: OutputPath = None,
@@ -267,6 +313,7 @@ def impute(
     read: ReadOptions = READ,
     columns: ColumnOptions = USE,
     fit: FitOptions = FIT,
+    pieces: PieceOptions = WHOLE,
     show: Shown = SHOW,
 ) -> Outcome:
     """Fill the gaps of a table."""
@@ -276,15 +323,18 @@ def impute(
         raise CallError("--json and the table would both go to standard output: give --output.")
     if model is not None and save_model is not None:
         raise CallError("--save-model belongs to a fit: leave out --model or --save-model.")
-    request = _reading(read, columns)
+    request, fitting, how = _reading(read, columns), fit.fitting(show.plots), pieces.streaming()
     with _open_screen(show, fit) as screen:
-        done = filling.impute(table, request, fit.fitting(show.plots), writing, screen, model)
+        if streaming.is_needed(table, request, how):
+            done = streaming.impute(table, request, fitting, how, writing, screen, model)
+        else:
+            done = filling.impute(table, request, fitting, writing, screen, model)
     return Outcome("filled", done, show, _converged(done.fit, fit))
 
 
 @app.command
 def fit(
-    table: TablePath,
+    table: BigTablePath,
     /,
     *,
     output: Annotated[
@@ -293,13 +343,17 @@ def fit(
     read: ReadOptions = READ,
     columns: ColumnOptions = USE,
     fit: FitOptions = FIT,
+    pieces: PieceOptions = WHOLE,
     show: Shown = SHOW,
 ) -> Outcome:
     """Fit a model to a table and save it."""
     filling.check_writing(Writing(model_path=output))
-    request = _reading(read, columns)
+    request, fitting, how = _reading(read, columns), fit.fitting(show.plots), pieces.streaming()
     with _open_screen(show, fit) as screen:
-        done = filling.fit(table, request, fit.fitting(show.plots), output, screen)
+        if streaming.is_needed(table, request, how):
+            done = streaming.fit(table, request, fitting, how, output, screen)
+        else:
+            done = filling.fit(table, request, fitting, output, screen)
     return Outcome("fitted", done, show, _converged(done.fit, fit))
 
 

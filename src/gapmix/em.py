@@ -39,6 +39,7 @@ class Shards(Protocol):
     """Rows kept elsewhere, in parts: on disk, or in the memory of other machines."""
 
     total_weight: float
+    sample: Rows  # some of them, for what need not see all
 
     def sum_statistics(self, prepared: Any, parameters: Parameters) -> Statistics:
         """Return the statistics of all rows, parts merged in a fixed order."""
@@ -291,8 +292,9 @@ def run(
     history: list[Iteration] = []
     stop_reason, unless_converged = None, f"max_iter={settings.max_iter} iterations were reached"
     if resume is None:
+        at_hand = rows if isinstance(rows, Rows) else rows.sample
         settings, start, events = _with_target(
-            solver, rows, start, settings, engine, keep_start=keep_start
+            solver, at_hand, start, settings, engine, keep_start=keep_start
         )
         start = start._replace(covariances=restrict(start.covariances, settings.regularizer))
         method = _method(settings)
@@ -513,7 +515,7 @@ def _final(
 
 def _with_target(
     solver: Solver,
-    rows: Rows | Shards,
+    rows: Rows,
     start: Parameters,
     settings: Settings,
     engine: Engine,
@@ -541,7 +543,8 @@ def _with_target(
     parameters = start if is_tied else share(start, start.weights)
     for _ in range(WARM_UP):
         prepared = _prepare(solver, parameters)
-        moments = solver.moments(prepared, _pass(solver, prepared, parameters, rows, engine))
+        sums = e_step(solver, prepared, parameters.weights, rows, engine)
+        moments = solver.moments(prepared, sums)
         parameters = m_step(moments, parameters, plain)
         if not is_tied:
             parameters = share(parameters, moments.resp)

@@ -43,7 +43,7 @@ class Screen:
         self._tol = max(tol, 1e-300)
         self._for_what = " for this size" if many_sizes else ""
         self._live: Live | None = None
-        self._text = self._status = self._left = ""
+        self._text = self._status = self._left = self._within = ""
         self._unit = "rows"
         self._total: int | None = None
         self._began = self._said = time.monotonic()
@@ -79,7 +79,7 @@ class Screen:
         self._unit = unit
         self._text, self._total = clean(text), total
         self._began = self._said = time.monotonic()
-        self._status, self._left, self._share = "", "", None
+        self._status, self._left, self._within, self._share = "", "", "", None
         self._fitting = text.startswith("Fitting")
         self._gains, self._last = [], None
         if not self.quiet and self.console.is_terminal:
@@ -106,12 +106,24 @@ class Screen:
         self._status = (
             f"iteration {event.iteration}, log-likelihood {event.record.log_likelihood:.4f}"
         )
+        self._within = ""
         self._left = "" if left is None else f", about {duration(left)} left{self._for_what}"
         now = time.monotonic()
         if self._live is None and not self.quiet and now - self._said > LINE_EVERY:
             self._said = now
             self.console.print(Text(f"{self._text}: {self._status}{self._left}"), soft_wrap=True)
         return self._stop
+
+    def piece(self, done: int, total: int) -> None:
+        """Show how far an iteration has come."""
+        self._within = f", piece {done:,} of {total:,}"
+        now = time.monotonic()
+        if self._live is None and not self.quiet and now - self._said > LINE_EVERY:
+            self._said = now
+            self.console.print(Text(f"{self._text}: {self._what()}"), soft_wrap=True)
+
+    def _what(self) -> str:
+        return f"{self._status}{self._within}".removeprefix(", ")
 
     def _estimate(self, event: Event) -> tuple[float, float | None]:
         """Return the share of a start that is done and the seconds left, from shrinking gains."""
@@ -149,7 +161,7 @@ class Screen:
             total=1.0, completed=share or 0.0, width=20, pulse=share is None, style="bar.back"
         )
         elapsed = duration(time.monotonic() - self._began)
-        status = self._status + self._left
+        status = self._what() + self._left
         if len(self._text) + len(elapsed) + len(status) + 26 <= self.console.width:
             grid.add_row(Text(self._text), bar, Text(f"{elapsed}  {status}"))
             return grid
@@ -161,7 +173,7 @@ class Screen:
         if self._live is not None:
             if self._share is not None or self._status:
                 self._share = 1.0
-            self._left = ""
+            self._left = self._within = ""
             self._live.stop()
             self._live = None
 

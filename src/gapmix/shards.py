@@ -19,7 +19,7 @@ from gapmix.engines.threads import one_blas_thread
 from gapmix.parameters import Parameters
 from gapmix.patterns import Patterns, find_patterns
 from gapmix.plan import Cluster, TreeOptions, make_plan
-from gapmix.rows import Block, compress_rows, prepare_rows
+from gapmix.rows import Block, Rows, compress_rows, prepare_rows
 from gapmix.scaling import Scaling, Summary
 from gapmix.solvers import SOLVERS
 from gapmix.sources import Piece, SourceError, read
@@ -152,10 +152,12 @@ class ShardedRows:
         engine: ShardEngine,
         solver: str,
         total_weight: float,
+        sample: Rows,
         name: str,
         tick: Callable[[], None] | None = None,
     ) -> None:
         self.total_weight = total_weight
+        self.sample = sample
         self.n_bytes = 0  # received in the last pass
         self._engine = engine
         self._solver = solver

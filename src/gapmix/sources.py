@@ -11,7 +11,7 @@ import importlib
 import mmap
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -225,7 +225,7 @@ def read_memory(memory: int | str) -> int:
                 f"memory={memory!r} is not an amount of memory. Write for example '4GB' or '500MB'."
             )
         memory = int(float(found[1]) * UNITS[found[2]])
-    if not isinstance(memory, int) or memory < 2**20:
+    if not isinstance(memory, int) or memory < 10**6:
         raise ValueError(f"memory={memory!r} bytes is too little to work with; use 1MB or more.")
     return memory
 
@@ -238,6 +238,11 @@ def need(module: str, extra: str) -> Any:
         raise ImportError(
             f"{module} is needed for this and is not installed: pip install 'gapmix[{extra}]'."
         ) from error
+
+
+def least_bytes(d: int) -> int:
+    """Return the memory that pieces of the fewest rows take with all that is done to them."""
+    return SHARES * 8 * d * MIN_PIECE_ROWS
 
 
 def _piece_rows(budget: int, d: int) -> int:
@@ -257,15 +262,21 @@ def _read_map(piece: MapPiece) -> np.ndarray:
 # ---------------------------------------------------------------------- Parquet
 
 
+def list_parquet(path: Path) -> list[Path]:
+    """Return the Parquet files of a table, a file or a folder, in the order of their names."""
+    if not path.is_dir():
+        return [path]
+    files = sorted(p for p in path.rglob("*") if p.suffix in (".parquet", ".pq"))
+    if not files:
+        raise SourceError(f"{path}: there is no file in this folder that ends in .parquet or .pq.")
+    return files
+
+
 def _open_parquet(
     path: Path, budget: int, rows_per_piece: int | None, columns: Sequence[str] | None
 ) -> Source:
     parquet = need("pyarrow.parquet", "cli")
-    files = [path]
-    if path.is_dir():
-        files = sorted(p for p in path.rglob("*") if p.suffix in (".parquet", ".pq"))
-    if not files:
-        raise SourceError(f"{path}: there is no file in this folder that ends in .parquet or .pq.")
+    files = list_parquet(path)
     names: tuple[str, ...] = ()
     pieces: list[ParquetPiece] = []
     for number, file in enumerate(files):
@@ -284,7 +295,8 @@ def _open_parquet(
             names = found
             step = rows_per_piece or _piece_rows(budget, len(names))
             counts = [table.metadata.row_group(i).num_rows for i in range(table.num_row_groups)]
-        pieces += _cut_groups(str(file), names, counts, step)
+        # Workers may stand in another folder.
+        pieces += _cut_groups(os.path.abspath(file), names, counts, step)
     return Source(tuple(pieces), len(names), names, budget)
 
 
@@ -322,27 +334,39 @@ def _numeric_columns(file: Path, schema: Any, columns: Sequence[str] | None) -> 
 
 
 def _read_parquet(piece: ParquetPiece) -> np.ndarray:
-    parquet, arrow = need("pyarrow.parquet", "cli"), need("pyarrow", "cli")
+    arrow = need("pyarrow", "cli")
     x = np.empty((piece.n_rows, len(piece.columns)))
+    at = 0
+    for part in _batches(piece, piece.columns):
+        for j, name in enumerate(piece.columns):
+            cells = part.column(name).cast(arrow.float64())
+            x[at : at + len(part), j] = cells.to_numpy(zero_copy_only=False)
+        at += len(part)
+    return x
+
+
+def read_columns(piece: ParquetPiece, columns: Sequence[str]) -> Any:
+    """Return any columns of the rows of a piece as they are, a pyarrow table."""
+    return need("pyarrow", "cli").Table.from_batches(list(_batches(piece, columns)))
+
+
+def _batches(piece: ParquetPiece, columns: Sequence[str]) -> Iterator[Any]:
+    """Yield the rows of a piece as record batches."""
     at = -piece.skip
-    with parquet.ParquetFile(piece.path) as table:
+    with need("pyarrow.parquet", "cli").ParquetFile(piece.path) as table:
         batches = table.iter_batches(
             BATCH_ROWS,
             row_groups=list(range(piece.low, piece.high)),
-            columns=list(piece.columns),
+            columns=list(columns),
             use_threads=False,
         )
         for batch in batches:
             low, high = max(at, 0), min(at + len(batch), piece.n_rows)
             if high > low:
-                part = batch.slice(low - at, high - low)
-                for j, name in enumerate(piece.columns):
-                    cells = part.column(name).cast(arrow.float64())
-                    x[low:high, j] = cells.to_numpy(zero_copy_only=False)
+                yield batch.slice(low - at, high - low)
             at += len(batch)
             if at >= piece.n_rows:
                 break
-    return x
 
 
 # ---------------------------------------------------------------------- dask

@@ -1,7 +1,7 @@
 """Shards on a Dask cluster.
 
-A shard is the result of a task, so the scheduler builds it again when its worker dies; neither
-actors nor scattered data can be. Parameters travel inside the tasks of a pass. Whoever waits for
+A shard is the result of a task, so it is built again when its worker dies; neither actors nor
+scattered data can be. Parameters travel inside the tasks of a pass. Whoever waits for
 results also watches the cluster, so that a dead one ends in an `EngineError`, never in a hang.
 """
 
@@ -13,17 +13,32 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
 
 from gapmix.engines.contract import EngineError, in_windows
-from gapmix.engines.threads import count_threads
+from gapmix.engines.threads import count_bytes, count_threads
 from gapmix.sources import ArrayPiece, DaskPiece, need, to_rows
 
 WINDOW = 32  # results fetched at a time
+ROUND_BYTES = 2**28  # of parameters, times shards, in one round of a pass
 LOOK_EVERY = 0.5  # seconds between looks at the cluster
+MAX_LOSSES = 6  # workers lost in one pass after which it is given up
 WORKERLESS = 30.0  # seconds without any worker after which waiting ends
+ANSWER = 5  # seconds for the scheduler to answer
 CONNECT = 20  # seconds to reach a scheduler
 FROZEN = "45s"  # of silence after which our own cluster gives a worker up
+
+
+class Slot(NamedTuple):
+    """One thread of one worker."""
+
+    home: str | None  # address; None leaves the choice to the scheduler
+    thread: int
+
+
+class LostWorkerError(Exception):
+    """A worker that was at work is gone."""
 
 
 class DaskEngine:
@@ -38,7 +53,10 @@ class DaskEngine:
         self._name = f"gapmix-{secrets.token_hex(6)}"
         self._n_calls = 0
         self._shards: list[Any] = []
-        self._homes: list[str | None] = []  # where each shard should be
+        self._slots: list[Slot] = []
+        self._places: list[Slot] = []  # where each shard is
+        self._build: Callable[[Any], Any] = len
+        self._specs: Sequence[Any] = ()
 
     def map(self, function: Callable[[Any], Any], specs: Sequence[Any]) -> Iterator[Any]:
         """Yield function(spec) for every specification, in order, a window at a time."""
@@ -50,25 +68,87 @@ class DaskEngine:
             yield from self._gather(futures)
 
     def load(self, build: Callable[[Any], Any], specs: Sequence[Any]) -> None:
-        """Start to build the shards, dealt to the workers in turn.
-
-        The homes are wishes, not demands: a shard whose worker died is built on another. Without
-        them, the scheduler would now and then move a shard to an idle worker, which costs more
-        than the pass.
-        """
-        workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
-        self._homes = [workers[i % len(workers)] if workers else None for i in range(len(specs))]
-        self._shards = self._submit_specs(build, specs, "shard", homes=self._homes)
+        """Start to build the shards, dealt to the workers in turn."""
+        self._build, self._specs = build, specs
+        self._slots = self._find_slots()
+        self._places = deal([None] * len(specs), self._slots)
+        homes = [slot.home for slot in self._places]
+        self._shards = self._submit_specs(build, specs, "shard", homes=homes)
 
     def step(self, function: Callable[[Any, Any], Any], message: Any) -> Iterator[Any]:
-        """Yield function(shard, message) for every shard, in order."""
-        keys = self._keys("step", len(self._shards))
-        futures = [
-            self._submit(function, shard, message, key=key, home=home)
-            for shard, key, home in zip(self._shards, keys, self._homes, strict=True)
+        """Yield function(shard, message) for every shard, in order.
+
+        One task for each thread of the workers does all the shards that it has there: a task
+        costs some milliseconds, so there are as few as will keep everyone at work. Where results
+        are large, shards are taken in several rounds, so that not all are held at once.
+        """
+        per_round = max(len(self._slots), ROUND_BYTES // max(1, count_bytes(tuple(message))))
+        for numbers in in_windows(range(len(self._shards)), per_round):
+            yield from self._round(function, message, numbers)
+
+    def _round(
+        self, function: Callable[[Any, Any], Any], message: Any, numbers: Sequence[int]
+    ) -> Iterator[Any]:
+        """Return function(shard, message) for some shards, again if a worker is lost meanwhile."""
+        for _ in range(MAX_LOSSES):
+            self._deal_again()
+            groups: dict[Slot, list[int]] = {}
+            for number in numbers:
+                groups.setdefault(self._places[number], []).append(number)
+            keys = self._keys("step", len(groups))
+            futures = []
+            for (slot, group), key in zip(groups.items(), keys, strict=True):
+                shards = [self._shards[number] for number in group]
+                futures.append(
+                    self._submit(_visit, function, message, shards, key=key, home=slot.home)
+                )
+            try:
+                results = self._gather(futures, {slot.home for slot in groups})
+            except LostWorkerError:
+                self._client.cancel(futures)
+                continue
+            found = dict(zip(groups, map(iter, results), strict=True))
+            return (next(found[self._places[number]]) for number in numbers)
+        raise EngineError(
+            f"Workers were lost {MAX_LOSSES} times in one pass. They may run out of memory: use "
+            "more or smaller partitions, or more workers. With checkpoint=PATH the fit goes on "
+            "where it was."
+        )
+
+    def _deal_again(self) -> None:
+        """Build shards anew where workers have come or gone.
+
+        Dask would build a lost shard by itself, but not if no worker was left for a moment: a
+        task that was meant for a worker that is gone then waits for ever, whoever comes.
+        """
+        slots = self._find_slots()
+        if slots == self._slots:
+            return
+        before, self._slots = self._places, slots
+        self._places = deal(before, slots)
+        moved = [
+            number
+            for number, (old, new) in enumerate(zip(before, self._places, strict=True))
+            if old.home != new.home
         ]
-        for window in in_windows(futures, WINDOW):
-            yield from self._gather(window)
+        homes = [self._places[number].home for number in moved]
+        specs = [self._specs[number] for number in moved]
+        built = self._submit_specs(self._build, specs, "shard", homes=homes)
+        for number, future in zip(moved, built, strict=True):
+            self._shards[number] = future
+
+    def _find_slots(self) -> list[Slot]:
+        """Return one slot for each thread of each worker, the first threads of all first."""
+        info = self._ask("identity", n_workers=-1)
+        if info is None:  # whoever waits for results will tell
+            return self._slots or [Slot(None, 0)]
+        workers = info["workers"]
+        slots = [
+            Slot(address, thread)
+            for address, worker in workers.items()
+            for thread in range(int(worker.get("nthreads", 1)))
+        ]
+        return sorted(slots, key=lambda slot: (slot.thread, slot.home)) or [Slot(None, 0)]
 
     def close(self) -> None:
         """Release the shards, and close what was opened for them."""
@@ -107,8 +187,10 @@ class DaskEngine:
             warnings.filterwarnings("ignore", message="Sending large graph")
             return self._client.submit(function, *items, key=key, pure=False, **wish)
 
-    def _gather(self, futures: Sequence[Any]) -> list[Any]:
-        """Return the results of tasks, or raise when the cluster is lost."""
+    def _gather(
+        self, futures: Sequence[Any], homes: AbstractSet[str | None] = frozenset()
+    ) -> list[Any]:
+        """Return the results of tasks, or raise when the cluster or a home of theirs is lost."""
         box: list[Any] = []
 
         def fetch() -> None:
@@ -124,7 +206,7 @@ class DaskEngine:
         while thread.is_alive():
             thread.join(LOOK_EVERY)
             if thread.is_alive():
-                seen = self._look(seen)
+                seen = self._look(seen, homes)
         results, error = box[0]
         if error is None:
             return results
@@ -143,11 +225,14 @@ class DaskEngine:
             ) from error
         raise error
 
-    def _look(self, seen: float) -> float:
-        """Return when workers were last seen; raise if that is too long ago."""
+    def _look(self, seen: float, homes: AbstractSet[str | None]) -> float:
+        """Return when workers were last seen; raise if that is too long ago, or homes are gone."""
         now = time.monotonic()
         status = self._client.status
-        if status == "running" and self._count_workers():
+        info = self._ask("identity", n_workers=-1) if status == "running" else None
+        if info is not None and info["workers"]:
+            if any(home is not None and home not in info["workers"] for home in homes):
+                raise LostWorkerError
             return now
         if status in ("closed", "closing") or now - seen > WORKERLESS:
             raise EngineError(
@@ -157,14 +242,32 @@ class DaskEngine:
             )
         return seen
 
-    def _count_workers(self) -> int:
+    def _ask(self, what: str, **options: Any) -> Any:
+        """Return what the scheduler answers, None if it does not within a few seconds."""
         try:
-            info = self._client.sync(
-                self._client.scheduler.identity, n_workers=1, callback_timeout=5
-            )
+            question = getattr(self._client.scheduler, what)
+            return self._client.sync(question, callback_timeout=ANSWER, **options)
         except (OSError, TimeoutError, AttributeError):
-            return 0
-        return int(info.get("n_workers", len(info["workers"])))
+            return None
+
+
+def deal(places: Sequence[Slot | None], slots: Sequence[Slot]) -> list[Slot]:
+    """Return a slot for each shard: its own if that is there and has no more than its share."""
+    share = -(-len(places) // len(slots))
+    load = dict.fromkeys(slots, 0)
+    dealt: list[Slot | None] = []
+    for slot in places:
+        stays = slot is not None and load.get(slot, share) < share
+        dealt.append(slot if stays else None)
+        if stays and slot is not None:
+            load[slot] += 1
+    result = []
+    for slot in dealt:
+        if slot is None:
+            slot = min(slots, key=load.__getitem__)
+            load[slot] += 1
+        result.append(slot)
+    return result
 
 
 def open_dask(engine: Any, n_jobs: int | None) -> DaskEngine:
@@ -203,6 +306,11 @@ def open_local_cluster(n_workers: int) -> Any:
             memory_limit=None,
             silence_logs=logging.CRITICAL,
         )
+
+
+def _visit(function: Callable[[Any, Any], Any], message: Any, shards: Sequence[Any]) -> list[Any]:
+    """Return function(shard, message) for the shards of one thread."""
+    return [function(shard, message) for shard in shards]
 
 
 def _with_part(function: Callable[[Any], Any], spec: Any, part: Any) -> Any:

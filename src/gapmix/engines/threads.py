@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from gapmix.engines.scratch import Scratch
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -61,8 +63,9 @@ def count_threads(n_jobs: int | None) -> int:
 class ShardThreads:
     """Shards on the threads of this process, under a budget of bytes.
 
-    Shards are kept while they take no more than half of the budget; the others are built again
-    from their source at every step, as many at a time as there are threads.
+    Shards are kept while they take no more than half of the budget; the others are read back from
+    a scratch file at every step, as many at a time as there are threads, or built again from their
+    source if the disk has no room for it.
     """
 
     SHARES_MEMORY = True
@@ -75,6 +78,7 @@ class ShardThreads:
         self._build: Callable[[Any], Any] = len
         self._specs: Sequence[Any] = ()
         self._kept: dict[int, Any] = {}
+        self._scratch = Scratch()
 
     def map(self, function: Callable[[Any], Any], specs: Sequence[Any]) -> Iterator[Any]:
         """Yield function(spec) for every specification, in order."""
@@ -83,6 +87,7 @@ class ShardThreads:
 
     def load(self, build: Callable[[Any], Any], specs: Sequence[Any]) -> None:
         """Remember how shards are built; they are when a step first needs them."""
+        self._scratch.close()
         self._build, self._specs, self._kept = build, specs, {}
 
     def step(self, function: Callable[[Any, Any], Any], message: Any) -> Iterator[Any]:
@@ -98,17 +103,27 @@ class ShardThreads:
         """Drop the shards and end the threads."""
         self._kept = {}
         self._executor.shutdown(cancel_futures=True)
+        self._scratch.close()
 
     def _shard(self, number: int) -> Any:
         shard = self._kept.get(number)
         if shard is None:
+            shard = self._scratch.get(number)
+        if shard is None:
             shard = self._build(self._specs[number])
-            size = count_bytes(shard)
-            with self._lock:
-                if size <= self._room and number not in self._kept:
-                    self._room -= size
-                    self._kept[number] = shard
+            if not self._keep(number, shard):
+                self._scratch.put(number, shard)
         return shard
+
+    def _keep(self, number: int, shard: Any) -> bool:
+        """Keep a shard if there is room for it."""
+        size = count_bytes(shard)
+        with self._lock:
+            if size > self._room:
+                return False
+            self._room -= size
+            self._kept[number] = shard
+            return True
 
     def _in_order(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
         """Run ahead of the caller by the number of threads, no further."""

@@ -7,18 +7,19 @@ import secrets
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix import checkpoint, density, plan, scaling
+from gapmix.atomicfile import Replacement
 from gapmix.calibrate import costs_for
 from gapmix.density import Density
 from gapmix.engines.choose import open_shard_engine
 from gapmix.engines.contract import ShardEngine
-from gapmix.engines.threads import open_engine
+from gapmix.engines.threads import count_threads, open_engine
 from gapmix.estimators import climb, options
 from gapmix.estimators.progress import reporting
 from gapmix.estimators.validation import column_names, read_table, warn_codes
@@ -27,10 +28,11 @@ from gapmix.initialize import MAX_SAMPLE
 from gapmix.patterns import find_patterns
 from gapmix.rows import prepare_rows
 from gapmix.shards import Look, Seen, ShardedRows, Spec, build, survey
-from gapmix.sources import Piece, Source, SourceError, need, open_source, read
+from gapmix.sources import Piece, Source, SourceError, least_bytes, need, open_source, read
 
 Progress = Callable[[str, int, int], None]  # what, pieces done, pieces in all
 SAMPLE_PER_NUMBER = 10  # sampled rows for each mean to be found: K d of them
+STATE_COPIES = 8  # of the parameters, between two passes
 SAMPLE_SHARE = 8  # the sample takes at most this part of the memory
 
 
@@ -50,6 +52,14 @@ class FillSpec(NamedTuple):
     piece: Piece
     first: int
     density: Density
+    bounds: np.ndarray | None  # (2, d) lowest and highest values filled in
+
+
+class FilledPiece(NamedTuple):
+    """The rows of a piece with their gaps filled."""
+
+    x: np.ndarray  # (n, d)
+    n_filled: np.ndarray  # (d,) gaps of each column
 
 
 def fit_source(
@@ -104,6 +114,7 @@ def fit_source(
             "validation_fraction cannot be used with a table in pieces: give rows of your own to "
             "stop on, fit(X, X_val=...)."
         )
+    _refuse_little_memory(estimator, source)
     if source.n_rows < 2:
         raise ValueError(f"The table has {source.n_rows} rows; at least 2 are needed.")
     _record_columns(estimator, source)
@@ -134,9 +145,17 @@ def fit_source(
                 for piece, _, weight in _cut(source, sample_weight)
             ],
         )
+        sample_rows = prepare_rows(
+            seen.sample, seen.sample_weight, estimator.n_components, units=units
+        )
         tick = None if progress is None else _counter(progress, "pass", len(source.pieces))
         rows = ShardedRows(
-            shard_engine, chosen.solver, seen.total_weight, secrets.token_hex(6), tick
+            shard_engine,
+            chosen.solver,
+            seen.total_weight,
+            sample_rows,
+            secrets.token_hex(6),
+            tick,
         )
         held_rows = None
         if held is not None:
@@ -144,15 +163,19 @@ def fit_source(
             assert kept is not None
             options.check_reach(kept.x, units, names)
             held_rows = prepare_rows(kept.x, kept.weight, estimator.n_components, units=units)
-        sample_rows = prepare_rows(
-            seen.sample, seen.sample_weight, estimator.n_components, units=units
-        )
         target = estimator._target if continues else None
         center = estimator._center if continues else None
         settings = options.settings(estimator, units, seen.total_weight, target, center)
+        unit = float(seen.summary.total @ np.log(units.scale) / seen.total_weight)
         with (
             open_engine(estimator.n_jobs) as engine,
-            reporting(estimator.verbose, estimator.verbose_interval, estimator.n_init) as report,
+            reporting(
+                estimator.verbose,
+                estimator.verbose_interval,
+                estimator.n_init,
+                n_components=estimator.n_components,
+                log_unit=unit,
+            ) as report,
             options.explaining_collapse(estimator, names),
         ):
             best = climb.climb(
@@ -171,7 +194,6 @@ def fit_source(
                 fresh=checkpoint.Saved(identity, entropy, chosen.solver, 0, None, None),
                 saved=saved,
             )
-            unit = float(seen.summary.total @ np.log(units.scale) / seen.total_weight)
             held_unit = 0.0 if held_rows is None else options.log_unit(held_rows, units)
             history = options.history_to_user(best.history, unit, held_unit)
             estimator._store(best._replace(history=history), units, chosen)
@@ -223,6 +245,27 @@ def impute_source(
     path = Path(out)
     if path.suffix not in (".parquet", ".pq", ".csv"):
         raise ValueError(f"{path}: the name must end in .parquet, .pq or .csv.")
+    fitted = getattr(estimator, "feature_names_in_", None)
+    names = source.names or tuple(str(j) for j in range(source.d))
+    if fitted is not None:
+        names = tuple(str(name) for name in fitted)
+    write = _write_csv if path.suffix == ".csv" else _write_parquet
+    with Replacement(path) as stream:
+        parts = fill_pieces(estimator, source, progress=progress)
+        write(stream, names, (part.x for part in parts))
+
+
+def fill_pieces(
+    estimator: Any,
+    source: Source,
+    *,
+    bounds: np.ndarray | None = None,
+    progress: Progress | None = None,
+) -> Iterator[FilledPiece]:
+    """Yield every piece with its gaps filled, in order, by the estimator's engine.
+
+    `bounds` (2, d) are the lowest and highest values filled in.
+    """
     if source.d != estimator.n_features_in_:
         raise ValueError(
             f"The table has {source.d} columns, and the mixture was fitted to "
@@ -234,46 +277,41 @@ def impute_source(
             f"The table's columns {list(source.names)[:5]} ... are not those of the fit, "
             f"{list(fitted)[:5]} ..., in the same order."
         )
-    names = source.names or tuple(str(j) for j in range(source.d))
-    if fitted is not None:
-        names = tuple(str(name) for name in fitted)
     model = estimator._density()._replace(n_jobs=1)  # pieces side by side already
-    specs = [FillSpec(piece, first, model) for piece, first, _ in _cut(source, None)]
+    specs = [FillSpec(piece, first, model, bounds) for piece, first, _ in _cut(source, None)]
     tick = None if progress is None else _counter(progress, "fill", len(specs))
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open_shard_engine(estimator.engine, estimator.n_jobs, source.memory) as engine:
-            write = _write_csv if path.suffix == ".csv" else _write_parquet
-            write(temporary, names, _ticking(engine.map(fill_piece, specs), tick))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with open_shard_engine(estimator.engine, estimator.n_jobs, source.memory) as engine:
+        yield from _ticking(engine.map(fill_piece, specs), tick)
 
 
-def fill_piece(spec: FillSpec) -> np.ndarray:
+def fill_piece(spec: FillSpec) -> FilledPiece:
     """Return the rows of a piece with their gaps filled."""
     x = read(spec.piece)
     infinite = np.isinf(x)
     if infinite.any():
         row, column = (int(i) for i in np.argwhere(infinite)[0])
         raise SourceError(f"Row {spec.first + row}, column {column} holds {x[row, column]}.")
-    return density.fill(spec.density, x).mean
+    gaps = np.isnan(x)
+    filled = density.fill_means(spec.density, x)
+    if spec.bounds is not None:
+        filled = np.where(gaps, np.clip(filled, *spec.bounds), filled)
+    return FilledPiece(filled, gaps.sum(axis=0))
 
 
-def _write_parquet(path: Path, names: tuple[str, ...], parts: Iterator[np.ndarray]) -> None:
+def _write_parquet(stream: BinaryIO, names: tuple[str, ...], parts: Iterator[np.ndarray]) -> None:
     arrow, parquet = need("pyarrow", "cli"), need("pyarrow.parquet", "cli")
     schema = arrow.schema([(name, arrow.float64()) for name in names])
-    with parquet.ParquetWriter(path, schema) as writer:
+    # A dictionary of values that hardly repeat costs time and saves nothing.
+    with parquet.ParquetWriter(stream, schema, use_dictionary=False) as writer:
         for x in parts:
             writer.write_table(arrow.table(list(x.T.copy()), schema=schema))
 
 
-def _write_csv(path: Path, names: tuple[str, ...], parts: Iterator[np.ndarray]) -> None:
+def _write_csv(stream: BinaryIO, names: tuple[str, ...], parts: Iterator[np.ndarray]) -> None:
     quoted = ('"' + name.replace('"', '""') + '"' for name in names)
-    with open(path, "w", encoding="utf-8") as stream:
-        stream.write(",".join(quoted) + "\n")
-        for x in parts:
-            stream.writelines(",".join(map(repr, row)) + "\n" for row in x.tolist())
+    stream.write((",".join(quoted) + "\n").encode())
+    for x in parts:
+        stream.writelines((",".join(map(repr, row)) + "\n").encode() for row in x.tolist())
 
 
 def _look(
@@ -343,6 +381,21 @@ def _record_columns(estimator: Any, source: Source) -> None:
         estimator.feature_names_in_ = np.array(source.names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
+
+
+def _refuse_little_memory(estimator: Any, source: Source) -> None:
+    """Raise an error if parameters, statistics and a few rows alone take more than is allowed."""
+    diagonal = estimator.covariance_type in ("diag", "spherical")
+    numbers = estimator.n_components * source.d * (1 if diagonal else source.d)
+    copies = STATE_COPIES + 2 * count_threads(estimator.n_jobs)  # two sums for each thread
+    needed = 8 * copies * numbers + least_bytes(source.d)
+    if needed > source.memory:
+        raise ValueError(
+            f"memory={source.memory / 1e6:,.0f} MB is too little for {source.d:,} columns and "
+            f"{estimator.n_components} components on {count_threads(estimator.n_jobs)} threads: "
+            f"parameters, sums and a few rows take {needed / 1e6:,.0f} MB. Allow more memory, or "
+            "use fewer columns or components."
+        )
 
 
 def _refuse_too_few(estimator: Any, seen: Overview, source: Source) -> None:

@@ -200,3 +200,6 @@ class _Muted:
     def iteration(self, event: Any) -> bool:
         """Pass it on."""
         return self._watch.iteration(event)
+
+    def piece(self, done: int, total: int) -> None:
+        """Drop it."""

@@ -47,6 +47,15 @@ class Fitting(NamedTuple):
     plots: Path | None = None  # folder for pictures
 
 
+class Streaming(NamedTuple):
+    """Where a table is worked on in pieces, and within what memory."""
+
+    engine: str | None = None  # 'threads' or 'dask'
+    scheduler: str | None = None  # address of a Dask cluster
+    memory: int | None = None  # bytes
+    checkpoint: Path | None = None  # file that holds the state of the fit
+
+
 class Writing(NamedTuple):
     """How a completed table is written."""
 
@@ -74,6 +83,9 @@ class Watch(Protocol):
     def iteration(self, event: Event) -> bool:
         """Hear of an iteration of a fit; return True to end the fit."""
 
+    def piece(self, done: int, total: int) -> None:
+        """Hear how many pieces of the table an iteration has seen."""
+
 
 class Silent:
     """A watch that hears and says nothing."""
@@ -90,6 +102,9 @@ class Silent:
     def iteration(self, event: Event) -> bool:
         """Never end a fit."""
         return False
+
+    def piece(self, done: int, total: int) -> None:
+        """Do nothing."""
 
 
 class Table(NamedTuple):

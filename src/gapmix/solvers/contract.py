@@ -25,7 +25,8 @@ class Completed(NamedTuple):
 
     log_density: np.ndarray  # (n_b, K)
     deviation: np.ndarray  # (K, n_b, d) E[x | x_o, component] - mean
-    variance: np.ndarray  # (K, P_b, d) conditional variance of each variable; 0 where observed
+    variance: np.ndarray  # (K, P_b, d) conditional variance of each variable; 0 where observed,
+    # or everywhere if it was not asked for
 
 
 class Solver(Protocol):
@@ -50,8 +51,8 @@ class Solver(Protocol):
     def precisions(self, prepared: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return precisions (K, d, d), or (K, d) when diagonal, and log|S| (K,)."""
 
-    def complete(self, prepared: Any, block: Block) -> Completed:
-        """Return the rows filled by each component, with conditional variances."""
+    def complete(self, prepared: Any, block: Block, *, spread: bool = True) -> Completed:
+        """Return the rows filled by each component, with conditional variances if asked for."""
 
     def notes(self, prepared: Any, statistics: Statistics) -> tuple[str, ...]:
         """Return what is worth recording about how this iteration was solved."""

@@ -71,7 +71,7 @@ def precisions(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
     return 1.0 / prepared.variances, prepared.log_variances.sum(axis=1)
 
 
-def complete(prepared: Prepared, block: Block) -> Completed:
+def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Completed:
     """Return the rows with gaps at the component's mean and variance."""
     seen = visit(prepared, block)
     deviation = np.where(seen.held, block.x - prepared.means[:, None, :], 0.0)

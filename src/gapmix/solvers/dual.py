@@ -320,8 +320,8 @@ def precisions(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
     return prepared.factored.prec, prepared.factored.log_det
 
 
-def complete(prepared: Prepared, block: Block) -> Completed:
-    """Return the rows filled by each component, with conditional variances."""
+def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Completed:
+    """Return the rows filled by each component, with conditional variances if asked for."""
     seen = visit(prepared, block)
     n_components, d = prepared.means.shape
     observed = expand(block.observed, block)
@@ -337,8 +337,8 @@ def complete(prepared: Prepared, block: Block) -> Completed:
                 _dense_solution(block, held.solution)[m:] @ prepared.factored.sigma[k]
             )
         deviation[k] = np.where(observed, block.x - prepared.means[k], deviation[k])
-        # Done once, not in every iteration: the careful form is fast enough for all.
-        variance[k] = root_form.variances(prepared.factored, block, k)
+        if spread:  # once, not in every iteration: the careful form is fast enough for all
+            variance[k] = root_form.variances(prepared.factored, block, k)
     return Completed(seen.log_density, deviation, variance)
 
 

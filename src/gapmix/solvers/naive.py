@@ -106,7 +106,9 @@ def precisions(parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
     return factored.prec, factored.log_det
 
 
-def complete(parameters: Parameters, block: Block, pieces: Pieces = by_pattern) -> Completed:
+def complete(
+    parameters: Parameters, block: Block, pieces: Pieces = by_pattern, *, spread: bool = True
+) -> Completed:
     """Return the rows filled by each component, with conditional variances."""
     seen = visit(parameters, block, pieces)
     n_components, d = parameters.means.shape

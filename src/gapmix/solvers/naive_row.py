@@ -25,6 +25,6 @@ def visit(parameters: Parameters, block: Block) -> Visit:
     return naive.visit(parameters, block, naive.by_row)
 
 
-def complete(parameters: Parameters, block: Block) -> Completed:
+def complete(parameters: Parameters, block: Block, *, spread: bool = True) -> Completed:
     """Return the rows filled by each component, with conditional variances."""
     return naive.complete(parameters, block, naive.by_row)

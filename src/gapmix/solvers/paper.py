@@ -214,7 +214,7 @@ def precisions(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
     return prepared.factored.prec, prepared.factored.log_det
 
 
-def complete(prepared: Prepared, block: Block) -> Completed:
+def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Completed:
     """Return the rows filled by each component, with conditional variances."""
     seen = visit(prepared, block)
     n_components, d = prepared.means.shape

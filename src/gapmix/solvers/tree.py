@@ -242,9 +242,9 @@ def precisions(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
     return dual.precisions(prepared)
 
 
-def complete(prepared: Prepared, block: Block) -> Completed:
+def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Completed:
     """Return the rows filled by each component: done once, so every pattern is solved afresh."""
-    return dual.complete(prepared, block)
+    return dual.complete(prepared, block, spread=spread)
 
 
 def notes(prepared: Prepared, statistics: Statistics) -> tuple[str, ...]:

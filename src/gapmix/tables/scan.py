@@ -191,8 +191,8 @@ def _check_memory(
             f"After {n_rows:,} rows it is clear that a fit in memory would need more than "
             f"{needed / 2**30:.2g} GB, and {limit / 2**30:.2g} GB may be used. Use fewer columns "
             "(--columns), or `gapmix fit` on a file with a part of the rows and apply its model to "
-            "all of them with --model, which needs little memory. Fitting tables larger than "
-            "memory will be `gapmix fit --engine`, which does not exist yet."
+            "all of them with --model, which needs little memory. As Parquet, the table can be "
+            "fitted in pieces: --memory 1GB."
         )
 
 

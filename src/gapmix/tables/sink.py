@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from gapmix.atomicfile import Replacement
 from gapmix.tables.cells import guard_formulas
 from gapmix.tables.dialect import Dialect
 from gapmix.tables.schema import CallError, show
@@ -98,12 +97,11 @@ class TextSink:
         skipped: frozenset[int],
     ) -> None:
         self.n_guarded = 0
-        self._path, self._dialect, self._raw, self._skipped = path, dialect, raw, skipped
-        self._file: BinaryIO
-        if path is None:
-            self._file, self._temporary = sys.stdout.buffer, None
-        else:
-            self._file, self._temporary = _open_beside(path)
+        self._dialect, self._raw, self._skipped = dialect, raw, skipped
+        self._beside = None if path is None else _open_beside(path)
+        self._file: BinaryIO = sys.stdout.buffer
+        if self._beside is not None:
+            self._file = self._beside.stream
         if dialect.bom:
             self._file.write("\ufeff".encode(dialect.encoding))
         if dialect.header:
@@ -125,10 +123,12 @@ class TextSink:
 
     def close(self, *, complete: bool) -> None:
         """Put the file in its place if it is complete, remove it otherwise."""
-        if self._temporary is None:
+        if self._beside is None:
             self._file.flush()
-            return
-        _finish(self._file, self._temporary, self._path, complete=complete)
+        elif complete:
+            self._beside.finish()
+        else:
+            self._beside.discard()
 
     def _write_header(self, names: list[str]) -> None:
         dialect = self._dialect
@@ -183,13 +183,8 @@ class ParquetSink:
             return
         frame = pl.concat(self._frames, how="vertical_relaxed")
         frame.columns = self._names
-        file, temporary = _open_beside(self._path)
-        try:
+        with _open_beside(self._path) as file:
             frame.write_parquet(file)
-        except BaseException:
-            _finish(file, temporary, self._path, complete=False)
-            raise
-        _finish(file, temporary, self._path, complete=True)
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -209,20 +204,8 @@ def _guard_names(names: list[str]) -> tuple[list[str], int]:
     return texts.to_list(), n_guarded
 
 
-def _open_beside(path: Path) -> tuple[BinaryIO, Path]:
+def _open_beside(path: Path) -> Replacement:
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        return Replacement(path)
     except OSError as error:
-        raise CallError(f"Cannot write to {show(str(path.parent))}: {error.strerror}.") from error
-    umask = os.umask(0)  # a temporary file is private; this one becomes an ordinary file
-    os.umask(umask)
-    os.chmod(name, 0o666 & ~umask)
-    return os.fdopen(handle, "wb"), Path(name)
-
-
-def _finish(file: BinaryIO, temporary: Path, path: Path | None, *, complete: bool) -> None:
-    file.close()
-    if complete and path is not None:
-        os.replace(temporary, path)
-    else:
-        temporary.unlink(missing_ok=True)
+        raise CallError(f"Cannot write {show(str(path))}: {error.strerror}.") from error

@@ -1,0 +1,231 @@
+"""Tables larger than memory on the command line: the fit, the file written, and what is refused."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from benchmarks import outofcore
+from distributed import Client
+
+from gapmix import GaussianMixture, cli, load
+from gapmix.engines import dask as dask_engine
+from gapmix.engines.dask import open_local_cluster
+from gapmix.jobs import streaming
+from gapmix.jobs.requests import Reading, Streaming
+from gapmix.sources import open_source
+
+FIT = ("--components", "2", "--max-iter", "8")
+
+
+def make_rows(n=3000, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d)) + 4.0 * rng.integers(0, 2, size=(n, 1))
+    x[rng.random(x.shape) < 0.15] = np.nan
+    return x
+
+
+def columns_of(x):
+    return {f"v{j}": pa.array(x[:, j], from_pandas=True) for j in range(x.shape[1])}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two files with a text, a date, whole numbers with and without gaps, and a float32."""
+    x = make_rows()
+    n = len(x)
+    whole = pa.array([None if i % 7 == 0 else i % 5 for i in range(n)], pa.int32())
+    table = pa.table(
+        {
+            "name": [f"=row {i}" if i % 2 else None for i in range(n)],
+            **columns_of(x),
+            "key": pa.array(np.arange(n) + 2**60),
+            "count": whole,
+            "when": pa.array(np.arange(n), pa.timestamp("s")),
+            "small": pa.array(x[:, 0].astype(np.float32), from_pandas=True),
+            "empty": pa.nulls(n, pa.float64()),
+        }
+    )
+    (tmp_path / "set").mkdir()
+    for i, low in enumerate((0, 1300)):
+        part = table.slice(low, 1300 if i == 0 else None)
+        pq.write_table(part, tmp_path / "set" / f"{i}.parquet", row_group_size=400)
+    return tmp_path, table
+
+
+def same_where_observed(before, after):
+    for name in before.column_names:
+        old, new = before.column(name).to_pylist(), after.column(name).to_pylist()
+        for a, b in zip(old, new, strict=True):
+            assert a == b or a is None, name
+
+
+def test_a_folder_is_filled_in_row_order_and_other_columns_come_along(gapmix, folder):
+    path, table = folder
+    options = (*FIT, "--memory", "1MB", "--leave-out", "key", "--bounds", "v0=0:1")
+    ran = gapmix(path, "impute", "set", "-o", "out.parquet", "--save-model", "m", *options)
+    assert ran.code == 0, ran.err
+    assert "'name', 'when': no numbers" in ran.err
+    assert "'empty': no value in any row" in ran.err
+    out = pq.read_table(path / "out.parquet")
+    assert out.column_names == table.column_names
+    same_where_observed(table, out)
+    types = {"count": pa.float64(), "small": pa.float32(), "key": pa.int64()}
+    assert {name: out.schema.field(name).type for name in types} == types
+    filled = [f"v{j}" for j in range(4)] + ["count", "small"]
+    assert {out.column(name).null_count for name in filled} == {0}
+    assert out.column("empty").null_count == len(table)
+    gaps = table.column("v0").is_null().to_numpy()
+    v0 = out.column("v0").to_numpy()[gaps]
+    assert ((v0 >= 0) & (v0 <= 1)).all()
+    assert not list(path.glob(".*tmp"))
+    # The model fills the same bits, also of a single file, and whole numbers are rounded if asked.
+    more = ("-m", "m", "--memory", "1MB", "--round")
+    ran = gapmix(path, "impute", "set/1.parquet", "-o", "one.parquet", *more)
+    assert ran.code == 0, ran.err
+    one = pq.read_table(path / "one.parquet")
+    np.testing.assert_allclose(
+        one.column("v1").to_numpy(), out.column("v1").to_numpy()[1300:], rtol=1e-12
+    )
+    assert one.schema.field("count").type == pa.int32()
+    assert one.column("count").null_count == 0
+
+
+def test_the_fit_is_that_of_the_library_and_a_checkpoint_goes_on(gapmix, tmp_path):
+    x = make_rows()
+    pq.write_table(pa.table(columns_of(x)), tmp_path / "t.parquet", row_group_size=500)
+    options = (*FIT, "--memory", "1MB", "--checkpoint", "state", "--json", "--threads", "1")
+    assert gapmix(tmp_path, "fit", "t.parquet", "-o", "a", *options).code == 0
+    ran = gapmix(tmp_path, "fit", "t.parquet", "-o", "b", *options)
+    assert (ran.code, "goes on after iteration" in ran.err) == (0, True), ran.err
+    source = open_source(tmp_path / "t.parquet", memory="1MB")
+    assert len(source.pieces) > 2
+    model = GaussianMixture(
+        2, max_iter=8, random_state=0, shrinkage="auto", mean_shrinkage="auto"
+    ).fit(source)
+    for name in ("a", "b"):
+        found = load(tmp_path / name).mixture_
+        for array in ("weights_", "means_", "covariances_"):
+            assert getattr(found, array).tobytes() == getattr(model, array).tobytes()
+        assert found.checkpoint is None
+
+
+def test_a_binary_matrix_is_filled_to_csv(gapmix, tmp_path):
+    x = make_rows(600)
+    np.save(tmp_path / "x.npy", x)
+    ran = gapmix(tmp_path, "impute", "x.npy", "-o", "out.csv", *FIT)
+    assert ran.code == 0, ran.err
+    out = pl.read_csv(tmp_path / "out.csv")
+    assert out.columns == [f"column_{j}" for j in range(1, 5)]
+    observed = ~np.isnan(x)
+    np.testing.assert_array_equal(out.to_numpy()[observed], x[observed])
+    assert not out.null_count().sum_horizontal().item()
+
+
+def test_the_number_of_components_is_found_on_a_sample(gapmix, tmp_path):
+    x = make_rows(1500)
+    pq.write_table(pa.table(columns_of(x)), tmp_path / "t.parquet", row_group_size=300)
+    ran = gapmix(tmp_path, "fit", "t.parquet", "-o", "m", "--memory", "1MB", "--json")
+    assert ran.code == 0, ran.err
+    n_found = len(load(tmp_path / "m").mixture_.weights_)
+    assert f'"n_components": {n_found}' in ran.out
+    assert n_found >= 2
+
+
+def test_large_tables_are_read_in_pieces_by_themselves(tmp_path):
+    pq.write_table(pa.table(columns_of(make_rows(1000))), tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    assert not streaming.is_needed(tmp_path / "t.parquet", Reading(), Streaming())
+    assert streaming.is_needed(tmp_path / "t.parquet", Reading(max_bytes=50_000), Streaming())
+    assert streaming.is_needed(tmp_path, Reading(), Streaming())
+    assert not streaming.is_needed(tmp_path / "t.csv", Reading(max_bytes=1), Streaming())
+    assert streaming.is_needed(tmp_path / "t.csv", Reading(), Streaming(memory=10**9))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("t.csv", "--memory", "1GB"), 2, "cannot be read in pieces"),
+        (("none.parquet", "--memory", "1GB"), 2, "no file or folder"),
+        (("t.parquet", "--memory", "lots"), 2, "--memory='lots' is not an amount"),
+        (("t.parquet", "--memory", "10KB"), 2, "too little"),
+        (("t.parquet", "--memory", "1MB", "--components", "900"), 1, "sums and a few rows take"),
+        (("t.parquet", "--memory", "1MB", "--one-hot", "name"), 2, "--one-hot needs the whole"),
+        (("t.parquet", "--memory", "1MB", "--draws", "2"), 2, "--draws and --std need"),
+        (("t.parquet", "--memory", "1MB", "--columns", "name"), 1, "holds numbers"),
+        (("t.parquet", "--memory", "1MB", "--columns", "nome"), 2, "Did you mean 'name'"),
+        (("t.parquet", "--scheduler", "host"), 2, "must be an address"),
+        (("t.parquet", "--scheduler", "tcp://h:1", "--engine", "threads"), 2, "leave out one"),
+        (("t.parquet", "--checkpoint", "no/where"), 2, "no folder 'no'"),
+        (("bad.parquet", "--memory", "1MB"), 1, "not a whole Parquet file"),
+        (
+            ("inf.parquet", "--memory", "1MB", "--components", "1"),
+            1,
+            "Row 7, column 'v1' holds inf",
+        ),
+        (("empty", "--memory", "1MB"), 2, "a folder without any file"),
+    ],
+)
+def test_what_cannot_be_done_is_told_and_nothing_is_written(
+    gapmix, tmp_path, arguments, code, said
+):
+    x = make_rows(100)
+    table = {"name": ["a"] * 100, **columns_of(x)}
+    pq.write_table(pa.table(table), tmp_path / "t.parquet")
+    x[7, 1] = np.inf
+    pq.write_table(pa.table(columns_of(x)), tmp_path / "inf.parquet")
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
+    (tmp_path / "empty").mkdir()
+    ran = gapmix(tmp_path, "impute", *arguments, "-o", "out.parquet")
+    assert ran.code == code, ran.err
+    assert said in ran.err.replace("\n", " ")
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_an_output_that_pieces_cannot_go_to_is_refused(gapmix, tmp_path):
+    pq.write_table(pa.table(columns_of(make_rows(50))), tmp_path / "t.parquet")
+    for output in ((), ("-o", "out.npy")):
+        ran = gapmix(tmp_path, "impute", "t.parquet", "--memory", "1MB", *output)
+        assert (ran.code, "needs --output" in ran.err) == (2, True)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_cluster_gives_the_bits_of_threads(gapmix, tmp_path):
+    x = make_rows()
+    pq.write_table(pa.table(columns_of(x)), tmp_path / "t.parquet", row_group_size=200)
+    arguments = ("impute", "t.parquet", *FIT, "--memory", "1MB")
+    assert gapmix(tmp_path, *arguments, "-o", "threads.parquet").code == 0
+    with open_local_cluster(2) as cluster, Client(cluster, set_as_default=False) as client:
+        address = client.scheduler.address
+        command = [sys.executable, "-m", "gapmix", *arguments, "-o", "dask.parquet"]
+        ran = subprocess.run(
+            [*command, "--scheduler", address], cwd=tmp_path, capture_output=True, text=True
+        )
+    assert ran.returncode == 0, ran.stderr
+    one, other = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("threads", "dask"))
+    assert one.equals(other)
+
+
+def test_an_absent_cluster_is_told_in_time(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(dask_engine, "CONNECT", 1)
+    path, out = tmp_path / "t.parquet", tmp_path / "out.parquet"
+    pq.write_table(pa.table(columns_of(make_rows(100))), path)
+    out.write_text("old")
+    began = time.monotonic()
+    more = ("--scheduler", "tcp://127.0.0.1:9", "--components", "1")
+    assert cli.main(["impute", str(path), "-o", str(out), *more]) == 1
+    assert time.monotonic() - began < 30
+    assert "no Dask scheduler answered within 1 s" in capsys.readouterr().err.replace("\n", " ")
+    assert out.read_text() == "old"
+
+
+def test_a_set_is_fitted_and_filled_under_a_budget_and_checked_by_cell(tmp_path):
+    found = outofcore.study(tmp_path, 0.02, "20MB", [])
+    assert found["observed cells"] + found["filled cells"] == found["rows"] * outofcore.N_COLUMNS
+    assert found["fit, peak bytes"] < 650e6  # of which imports and compiled code take 450
