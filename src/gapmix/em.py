@@ -12,7 +12,7 @@ import numpy as np
 from gapmix import accelerate
 from gapmix.covariance import Regularizer, estimate, is_monotone, log_prior, restrict
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
-from gapmix.repair import find_empty, split_heaviest
+from gapmix.repair import CollapseError, make_factorable, prepare, revive
 from gapmix.rows import Block, Rows, deal_lanes
 from gapmix.solvers import Solver
 from gapmix.statistics import Moments, Statistics, merge_into, zero_statistics
@@ -90,15 +90,6 @@ class Fit(NamedTuple):
     stop_reason: str
     target: np.ndarray | None  # the pooled covariance that shrinkage used
     center: np.ndarray | None  # the overall mean that mean_shrinkage used
-
-
-class CollapseError(ValueError):
-    """A component collapsed and could not be repaired; the message says which."""
-
-    def __init__(self, message: str, component: int, pivot: int | None) -> None:
-        super().__init__(message)
-        self.component = component
-        self.pivot = pivot
 
 
 def responsibilities(log_density: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -305,7 +296,7 @@ def run(
         held = settings.regularizer._replace(target=resume.target, center=resume.center)
         settings = settings._replace(regularizer=held)
     used = settings.regularizer
-    prepared = _prepare(solver, state.parameters)
+    prepared = prepare(solver, state.parameters)
     while stop_reason is None and len(history) < settings.max_iter:
         began = time.perf_counter()
         statistics = _pass(solver, prepared, state.parameters, rows, engine)
@@ -398,8 +389,8 @@ def _step(
     always after a repair, which ends what the accelerator knew.
     """
     # A prior keeps an empty component proper, and asks for it to be empty.
-    revive = _may_repair(state) and settings.regularizer.shrinkage == 0
-    plain, revived = _revived(updated, resp, allowed=revive)
+    allowed = _may_repair(state) and settings.regularizer.shrinkage == 0
+    plain, revived = revive(updated, resp, allowed=allowed)
     accelerator = state.accelerator
     if accelerator is not None and not revived:
         accelerator = accelerate.observe(
@@ -438,7 +429,7 @@ def _take_plain(
     plain, resp = state.plain, state.resp
     assert plain is not None
     assert resp is not None
-    plain, prepared, split = _factorable(solver, plain, resp, allowed=_may_repair(state))
+    plain, prepared, split = make_factorable(solver, plain, resp, allowed=_may_repair(state))
     repairs = revived + split
     accelerator = state.accelerator
     if repairs and accelerator is not None:
@@ -542,7 +533,7 @@ def _with_target(
 
     parameters = start if is_tied else share(start, start.weights)
     for _ in range(WARM_UP):
-        prepared = _prepare(solver, parameters)
+        prepared = prepare(solver, parameters)
         sums = e_step(solver, prepared, parameters.weights, rows, engine)
         moments = solver.moments(prepared, sums)
         parameters = m_step(moments, parameters, plain)
@@ -555,48 +546,3 @@ def _with_target(
     event = f"shrinkage: pooled covariance from {WARM_UP} iterations with a shared one"
     settings = settings._replace(regularizer=regularizer)
     return settings, start if keep_start else parameters, (event,)
-
-
-def _prepare(solver: Solver, parameters: Parameters) -> Any:
-    try:
-        return solver.prepare(parameters)
-    except NotPositiveDefiniteError as error:
-        raise CollapseError(str(error), error.component, error.pivot) from error
-
-
-def _revived(
-    parameters: Parameters, resp: np.ndarray, *, allowed: bool
-) -> tuple[Parameters, tuple[str, ...]]:
-    """Return parameters without empty components, as far as allowed, and what was done."""
-    events: list[str] = []
-    for dead in find_empty(resp) if allowed else ():
-        split = split_heaviest(parameters, int(dead), resp)
-        if split is not None:
-            parameters, donor = split
-            events.append(
-                f"repair: component {dead} was empty ({resp[dead]:.1e} of "
-                f"{resp.sum():g} rows); restarted as half of component {donor}"
-            )
-    return parameters, tuple(events)
-
-
-def _factorable(
-    solver: Solver, parameters: Parameters, resp: np.ndarray, *, allowed: bool
-) -> tuple[Parameters, Any, tuple[str, ...]]:
-    """Return parameters that can be factored, what was prepared of them, and what was repaired."""
-    events: list[str] = []
-    for _ in range(len(resp)):
-        try:
-            return parameters, solver.prepare(parameters), tuple(events)
-        except NotPositiveDefiniteError as error:
-            split = None
-            if allowed and parameters.covariances.shape[0] > 1:
-                split = split_heaviest(parameters, error.component, resp)
-            if split is None:
-                raise CollapseError(str(error), error.component, error.pivot) from error
-            parameters, donor = split
-            events.append(
-                f"repair: component {error.component} collapsed (on {resp[error.component]:.3g} of "
-                f"{resp.sum():g} rows); restarted as half of component {donor}"
-            )
-    raise CollapseError("Every component collapsed.", 0, None)

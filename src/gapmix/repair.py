@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import eigh
 
-from gapmix.parameters import Parameters
+from gapmix.parameters import NotPositiveDefiniteError, Parameters
+from gapmix.solvers import Solver
 
 EMPTY_SHARE = 1e-6  # a component with less than this share of the rows is empty
+
+
+class CollapseError(ValueError):
+    """A component collapsed and could not be repaired; the message says which."""
+
+    def __init__(self, message: str, component: int, pivot: int | None) -> None:
+        super().__init__(message)
+        self.component = component
+        self.pivot = pivot
 
 
 def find_empty(resp: np.ndarray) -> np.ndarray:
@@ -55,3 +67,49 @@ def _half_axis(covariance: np.ndarray) -> np.ndarray:
     value, vector = eigh(covariance, subset_by_index=(d - 1, d - 1))
     axis: np.ndarray = 0.5 * np.sqrt(value[0]) * vector[:, 0]
     return axis
+
+
+def prepare(solver: Solver, parameters: Parameters) -> Any:
+    """Prepare a pass; a covariance without a factor is a collapse."""
+    try:
+        return solver.prepare(parameters)
+    except NotPositiveDefiniteError as error:
+        raise CollapseError(str(error), error.component, error.pivot) from error
+
+
+def revive(
+    parameters: Parameters, resp: np.ndarray, *, allowed: bool
+) -> tuple[Parameters, tuple[str, ...]]:
+    """Return parameters without empty components, as far as allowed, and what was done."""
+    events: list[str] = []
+    for dead in find_empty(resp) if allowed else ():
+        split = split_heaviest(parameters, int(dead), resp)
+        if split is not None:
+            parameters, donor = split
+            events.append(
+                f"repair: component {dead} was empty ({resp[dead]:.1e} of "
+                f"{resp.sum():g} rows); restarted as half of component {donor}"
+            )
+    return parameters, tuple(events)
+
+
+def make_factorable(
+    solver: Solver, parameters: Parameters, resp: np.ndarray, *, allowed: bool
+) -> tuple[Parameters, Any, tuple[str, ...]]:
+    """Return parameters that can be factored, what was prepared of them, and what was repaired."""
+    events: list[str] = []
+    for _ in range(len(resp)):
+        try:
+            return parameters, solver.prepare(parameters), tuple(events)
+        except NotPositiveDefiniteError as error:
+            split = None
+            if allowed and parameters.covariances.shape[0] > 1:
+                split = split_heaviest(parameters, error.component, resp)
+            if split is None:
+                raise CollapseError(str(error), error.component, error.pivot) from error
+            parameters, donor = split
+            events.append(
+                f"repair: component {error.component} collapsed (on {resp[error.component]:.3g} of "
+                f"{resp.sum():g} rows); restarted as half of component {donor}"
+            )
+    raise CollapseError("Every component collapsed.", 0, None)

@@ -25,6 +25,7 @@ from gapmix.parameters import (
     rescale,
 )
 from gapmix.plan import SOLVERS, TreeOptions
+from gapmix.repair import CollapseError
 from gapmix.rows import Rows
 from gapmix.scaling import Scaling, measure, to_internal
 from gapmix.statistics import mirror
@@ -361,7 +362,7 @@ def explaining_collapse(estimator: Any, names: list[str]) -> Iterator[None]:
     """Turn a collapse inside into an error that names component, column and remedies."""
     try:
         yield
-    except em.CollapseError as error:
+    except CollapseError as error:
         column = "" if error.pivot is None else f" The column is {names[error.pivot]}."
         raise ValueError(
             f"{error}{column} Increase reg_covar (now "

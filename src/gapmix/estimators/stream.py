@@ -13,6 +13,7 @@ from gapmix.engines.threads import open_engine
 from gapmix.estimators import options
 from gapmix.estimators.validation import column_names
 from gapmix.parameters import NotPositiveDefiniteError, Parameters, parameters_to_user
+from gapmix.repair import CollapseError
 from gapmix.solvers import SOLVERS
 
 N_KEPT = 1000  # records of the last batches
@@ -56,7 +57,7 @@ def partial_fit(estimator: Any, x: np.ndarray, weight: np.ndarray) -> Any:
         try:
             stream, value = online.step(stream, SOLVERS[chosen.solver], rows, settings, engine)
         except NotPositiveDefiniteError as error:
-            raise em.CollapseError(str(error), error.component, error.pivot) from error
+            raise CollapseError(str(error), error.component, error.pivot) from error
         value -= options.log_unit(rows, units)
         record = em.Iteration(value, value, None, time.perf_counter() - began, ())
         reason = f"partial_fit has seen {stream.n_batches} batches"
