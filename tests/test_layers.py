@@ -56,9 +56,12 @@ ORDER = [
     *("tables.dialect", "tables.schema", "tables.textfile", "tables.cells", "tables.source"),
     *("tables.scan", "tables.coding", "tables.frames", "tables.sink", "tables"),
     *("plots.canvas", "plots.gaps", "plots.plans", "plots.filled", "plots.results", "plots"),
+    *("report.words", "report.gaps", "report.randomness", "report.subject", "report.model"),
+    *("report.filling", "report.judging", "report.pictures", "report.sections", "report.page"),
+    "report",
     *("jobs.requests", "jobs.models", "jobs.fitting", "jobs.drawing", "jobs.filling"),
-    *("jobs.looking", "jobs.evaluating", "jobs"),
-    *("report", "screen", "commands", "cli", "__main__", "__init__"),
+    *("jobs.looking", "jobs.evaluating", "jobs.reporting", "jobs"),
+    *("screen", "commands", "cli", "__main__", "__init__"),
 ]
 
 
