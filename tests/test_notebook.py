@@ -130,6 +130,8 @@ def test_lines_that_pass_are_replaced_and_others_stay():
         handler.handle(record)
     handler.flush()
     assert cell.outputs == ["1 component\nStart 2\niteration 6"]
+    handler.close()
+    assert cell.outputs == ["1 component"]
     assert cell.changes < 100  # not one for each of 500 lines
 
 

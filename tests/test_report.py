@@ -328,3 +328,13 @@ def test_numbers_are_written_as_people_write_them():
     ]
     assert plus_minus(123.456, 1.234) == "123.5 ± 1.2"
     assert label("x" * 100, 20) == "x" * 13 + "…" + "x" * 6
+
+
+def test_columns_missing_by_chance_are_not_said_to_be_missing_together():
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(20):
+        x = rng.normal(size=(60, 80))
+        x[rng.random(x.shape) < 0.4] = np.nan
+        found += bool(describe(x).pairs)
+    assert found <= 2

@@ -73,6 +73,13 @@ class NotebookHandler(logging.Handler):
             self._shown = now
             self.flush()
 
+    def close(self) -> None:
+        """Leave what stays, or the last line that passed if nothing does."""
+        staying = [line for line in self._lines if not line[0]]
+        self._lines = staying or self._lines
+        self.flush()
+        super().close()
+
     def flush(self) -> None:
         """Show the lines as they are now."""
         if not self._lines:
@@ -118,7 +125,7 @@ def showing(verbose: int) -> Iterator[None]:
         _shown.reset(token)
         if handler is not None:
             logger.removeHandler(handler)
-            handler.flush()
+            handler.close()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
+from scipy.stats import hypergeom
 
 from gapmix.patterns import Patterns, count_rows, find_patterns
 
@@ -15,7 +16,7 @@ MAX_ROWS = 20_000  # evenly spaced, on which they are compared
 ONE_GAP = 0.7  # correlation of gaps from which columns count as missing as one
 RELATED = 0.1  # and from which two are said to have to do with each other
 FEWEST = 5  # rows in which both are missing
-SURE = 4.0  # standard errors by which that must exceed chance
+LEVEL = 0.01  # of all comparisons together
 
 
 class ColumnGaps(NamedTuple):
@@ -130,9 +131,13 @@ def _relate(
     found = sorted((g for g in groups if g.size > 1), key=lambda g: -g.size)
     first = np.array([g[0] for g in groups])  # columns come with most gaps first
     close = correlation[np.ix_(first, first)]
-    sure = (both - expected > SURE * np.sqrt(n) * spread)[np.ix_(first, first)]
     enough = both[np.ix_(first, first)] >= FEWEST
-    a, b = np.nonzero(np.triu(sure & enough & (close >= RELATED), 1))
+    a, b = np.nonzero(np.triu(enough & (close >= RELATED), 1))
+    # Fisher's exact test: rows missing both, were the gaps of one dealt out among all rows.
+    counts = both.diagonal()[first]
+    p = hypergeom.sf(both[first[a], first[b]] - 1, n, counts[a], counts[b])
+    sure = p < LEVEL / max(1, len(first) * (len(first) - 1) / 2)
+    a, b = a[sure], b[sure]
     order = np.argsort(-close[a, b], kind="stable")
     pairs = tuple(
         Pair(

@@ -13,7 +13,7 @@ from gapmix.scores import Evaluation, Overall
 from gapmix.selection import measure_spread
 
 SHARE = 0.1  # of the known cells, hidden each time
-MAX_ROWS = 3_000  # k-NN compares every row with every other
+MAX_ROWS = 2_000  # k-NN compares every row with every other
 MAX_COLUMNS = 30  # regressions in turn take the cube of their number
 ENOUGH_CELLS = 1_000  # hidden cells, after which there is no repeat
 MAX_REPEATS = 3

@@ -94,9 +94,9 @@ def draw_patterns(
             va="center",
             rotation_mode="anchor",
         )
-        cells.set_ylabel("most frequent patterns")
         strip.bar(np.arange(n_columns), 100 * share, width=0.8, color=GAP)
-        strip.set(xlim=edges[0][[0, -1]], xticks=(), ylabel="% missing")
+        strip.set(xlim=edges[0][[0, -1]], xticks=())
+        strip.set_title("% missing", fontsize=9, loc="left")
         strip.yaxis.set_major_locator(ticker.MaxNLocator(2))
         bars.barh(np.arange(n_patterns), rows, height=0.7, color="#999999")
         for place, count in enumerate(rows):

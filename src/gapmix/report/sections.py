@@ -10,7 +10,7 @@ from gapmix.patterns import count_rows
 from gapmix.report.filling import FilledFacts
 from gapmix.report.gaps import TableFacts, most_frequent
 from gapmix.report.judging import OURS, Judged, NotJudged
-from gapmix.report.model import ModelFacts
+from gapmix.report.model import MARKED, ModelFacts
 from gapmix.report.pictures import (
     draw_climb,
     draw_errors,
@@ -79,15 +79,20 @@ def write_gaps(facts: TableFacts, subject: Subject) -> dict[str, Any]:
         )
     else:
         worst = with_gaps[0]
+        place = (
+            f"in {_some_of(len(with_gaps), d, 'column')}"
+            if len(with_gaps) > 1
+            else f"all of them in {label(names[worst.column])}"
+        )
         finding = (
             f"{percent(facts.n_gaps / (n * d))} of the cells are missing: {facts.n_gaps:,} of "
-            f"{n * d:,}, in {_some_of(len(with_gaps), d, 'column')}. "
+            f"{n * d:,}, {place}. "
             f"{_share_of_rows(facts.n_complete, n)} complete"
         )
         finding += (
             f", and {label(names[worst.column])} has the most gaps ({percent(worst.share)})."
             if len(with_gaps) > 1
-            else f"; {label(names[worst.column])} is missing in {percent(worst.share)} of them."
+            else "."
         )
     return {
         "finding": finding,
@@ -111,7 +116,7 @@ def write_gaps(facts: TableFacts, subject: Subject) -> dict[str, Any]:
 def _some_of(count: int, total: int, noun: str) -> str:
     if count < total:
         return f"{count:,} of {amount(total, noun)}"
-    return f"all {amount(total, noun)}" if total > 1 else f"the only {noun}"
+    return f"all {amount(total, noun)}"
 
 
 def _share_of_rows(count: int, total: int) -> str:
@@ -205,8 +210,10 @@ def write_model(facts: ModelFacts, subject: Subject) -> dict[str, Any]:
     elif facts.united:
         sizes = listed([str(size) for size in facts.united])
         finding = (
-            f"Mixtures of {sizes} Gaussians filled hidden cells best, and were united into one of "
-            f"{K}; the largest component stands for {percent(largest.weight)} of the rows."
+            f"Mixtures of {sizes} Gaussians "
+            f"{'filled hidden cells best, and ' if facts.selection[0].error > 0 else ''}"
+            f"were united into one of {K}; the largest component stands for "
+            f"{percent(largest.weight)} of the rows."
         )
     else:
         finding = (
@@ -242,7 +249,9 @@ def write_model(facts: ModelFacts, subject: Subject) -> dict[str, Any]:
         else [],
         "n_more": max(0, K - MAX_PROFILES),
         "heat": _draw_profiles(facts, names) if K > 1 else None,
-        "sizes": _draw_sizes(facts) if len(facts.selection) > 1 else None,
+        "sizes": _draw_sizes(facts)
+        if any(each.error > 0 for each in facts.selection[1:])
+        else None,
         "climb": _draw_climb(facts) if len(facts.objective) > 1 else None,
         "log_likelihood": number(facts.log_likelihood),
         "ended": ended,
@@ -255,7 +264,7 @@ def _draw_profiles(facts: ModelFacts, names: list[str]) -> Picture | None:
     spread = np.ptp(facts.deviations, axis=0)
     columns = np.sort(np.argsort(-spread, kind="stable")[:MAX_HEAT_COLUMNS])
     columns = columns[spread[columns] > 0]
-    if not columns.size:
+    if not columns.size or np.abs(facts.deviations[:, columns]).max() < MARKED:
         return None
     shown = facts.deviations[:MAX_HEAT_COMPONENTS, columns]
     shares = [
@@ -492,6 +501,8 @@ def write_caveat(hints: Hints, facts: TableFacts, subject: Subject) -> dict[str,
     found = hints.found
     if not facts.n_gaps:
         finding = "Nothing is missing, so nothing is taken for granted about gaps."
+    elif facts.n_columns == 1:
+        finding = "There is no other column that gaps could be seen to depend on."
     elif not hints.n_tests:
         finding = (
             "Too few rows have gaps beside known values to tell whether gaps depend on the other "

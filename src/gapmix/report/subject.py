@@ -66,11 +66,18 @@ def as_imputer(estimator: Any) -> GaussianMixtureImputer:
 
 
 def contender(imputer: GaussianMixtureImputer, columns: np.ndarray) -> GaussianMixtureImputer:
-    """Return an imputer with the same settings, not fitted, for some of the columns."""
+    """Return an imputer with the same settings, not fitted, for some of the columns.
+
+    It tries no larger sizes than those that were kept: a part of the table needs no more.
+    """
     limits = imputer.bounds or {}
     bounds = {place: limits[j] for place, j in enumerate(columns.tolist()) if j in limits}
-    changed = {"bounds": bounds or None, "use_target": False, "add_indicator": False}
-    return GaussianMixtureImputer(**{**imputer.get_params(), **changed, "verbose": 0})
+    changed: dict[str, Any] = {"bounds": bounds or None, "use_target": False}
+    changed |= {"add_indicator": False, "verbose": 0}
+    kept = [each.n_components for each in imputer.selection_ if each.share > 0]
+    if kept:
+        changed["max_components"] = max(kept)
+    return GaussianMixtureImputer(**{**imputer.get_params(), **changed})
 
 
 def _limit(value: float) -> float | None:
