@@ -13,7 +13,7 @@ from scipy.stats import mannwhitneyu
 from tests.conftest import size
 from tests.smalltables import FIT, make_rows, write_rows
 
-from gapmix import GaussianMixture, GaussianMixtureImputer, GaussianMixtureRegressor
+from gapmix import GaussianMixture, GaussianMixtureImputer, GaussianMixtureRegressor, load, save
 from gapmix.report import page, write_report
 from gapmix.report.gaps import describe
 from gapmix.report.page import POLICY, compose
@@ -193,6 +193,16 @@ def test_a_mixture_has_a_report_and_bounds_are_kept(tmp_path):
     np.testing.assert_array_equal(
         numbered.transform(frame.to_numpy()), np.asarray(imputer.transform(frame))
     )
+
+
+def test_a_loaded_model_and_one_with_a_target_have_reports(tmp_path):
+    x = make_rows(60, 3)
+    save(GaussianMixtureImputer(2, random_state=0).fit(x), tmp_path / "model")
+    write_report(load(tmp_path / "model"), x, tmp_path / "loaded.html")
+    check_page((tmp_path / "loaded.html").read_text(encoding="utf-8"))
+    imputer = GaussianMixtureImputer(1, use_target=True).fit(x, np.nan_to_num(x[:, 0]))
+    write_report(imputer, x[:20], tmp_path / "target.html")
+    check_page((tmp_path / "target.html").read_text(encoding="utf-8"))
 
 
 def test_what_cannot_be_reported_is_refused(tmp_path):

@@ -19,16 +19,10 @@ from gapmix.report.filling import describe_filled
 from gapmix.report.gaps import describe
 from gapmix.report.judging import judge
 from gapmix.report.model import describe_model
-from gapmix.report.pictures import embed
+from gapmix.report.pictures import Picture, embed
 from gapmix.report.randomness import look_for_dependence
-from gapmix.report.sections import (
-    Picture,
-    write_caveat,
-    write_filled,
-    write_gaps,
-    write_judged,
-    write_model,
-)
+from gapmix.report.results import write_caveat, write_filled, write_judged
+from gapmix.report.sections import write_gaps, write_model
 from gapmix.report.subject import Subject
 from gapmix.report.words import amount, duration, label, percent
 

@@ -49,6 +49,15 @@ POINT = 96 / 72  # CSS pixels
 ENLARGED = 1.3  # at most, where there is room
 
 
+class Picture(dict[str, str]):
+    """A picture on its way into the page: `svg`, `alternative` and `caption`."""
+
+
+def make_picture(svg: str, alternative: str, caption: str) -> Picture:
+    """Return a picture with the text in its place and the text below it."""
+    return Picture(svg=svg, alternative=alternative, caption=caption)
+
+
 @contextmanager
 def _styled() -> Iterator[None]:
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():

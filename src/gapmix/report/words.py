@@ -9,6 +9,7 @@ from gapmix.tables.schema import CONTROL
 
 NOTHING = "\N{EN DASH}"
 MAX_LABEL = 48  # characters of a name in the text
+MAX_TABLE = 30  # rows of a table
 MAX_TICK = 20  # and beside an axis
 
 
