@@ -1,4 +1,4 @@
-"""Make the README's pictures of a report: `python docs/images/make_report.py`.
+"""Make the README's pictures of a report: `PYTHONPATH=. python docs/images/make_report.py`.
 
 Needs Chromium, Pillow and `pip install ".[cli,report,browser]"`, and Abalone (GAPMIX_DATA, else
 OpenML). The table gets holes at random, two columns that are often missing together, and one that
