@@ -144,6 +144,14 @@ def write_judged(judged: Judged | NotJudged, subject: Subject) -> dict[str, Any]
             " All methods, this mixture too, were fitted to these alone; on the whole table they "
             "know more and should do somewhat better."
         )
+    hidden += " The others ran with scikit-learn's default settings."
+    if subject.imputer.selection_:
+        hidden += (
+            " The mixture chose its size anew, but none larger than those kept for the whole "
+            "table, which had seen the hidden cells: a slight advantage."
+        )
+    if judged.n_repeats == 1:
+        hidden += " With one round, small differences between methods may be chance."
     worst = max(each.error for each in judged.overall if np.isfinite(each.error))
     shown = judged.columns[:MAX_TABLE]
     picture = None
