@@ -6,12 +6,13 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full lint docs bench experiments clean
+.PHONY: help demo test test-full test-browser lint docs bench experiments clean
 
 help:
 	@echo "make demo         punch holes into a table, fill them, show how well it went"
 	@echo "make test         the tests, in a few minutes"
 	@echo "make test-full    the tests at their full sizes"
+	@echo "make test-browser the report in a real browser; screenshots in build/screenshots"
 	@echo "make lint         format, style and types"
 	@echo "make docs         the documentation, into docs/_build/html, in two minutes"
 	@echo "make bench        times beside others, in a quarter of an hour; needs a quiet machine"
@@ -31,6 +32,16 @@ test: $(STAMP)
 
 test-full: $(STAMP)
 	GAPMIX_FULL=1 $(BIN)/python -m pytest -n 2
+
+# Debian's Chromium, driven over its own protocol: no other browser is downloaded.
+test-browser: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --editable '.[dev,browser]'
+	@command -v chromium >/dev/null || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	  && apt-get update -qq && apt-get install -y -qq chromium; } || { \
+	  echo "Chromium is needed: 'apt-get install chromium' as root on Debian or Ubuntu, or"; \
+	  echo "install it as your system does and put a program 'chromium' on the PATH."; exit 1; }
+	$(BIN)/python -m pytest tests/browser
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -54,7 +54,13 @@ ORDER = [
     ),
     *("density", "shards", "online"),
     *("estimators.warning", "estimators.validation", "estimators.options"),
-    *("estimators.progress", "estimators.climb", "estimators.streamed", "estimators.stream"),
+    *(
+        "estimators.progress",
+        "estimators.glance",
+        "estimators.climb",
+        "estimators.streamed",
+        "estimators.stream",
+    ),
     "estimators.mixture",
     *("estimators.automatic", "estimators.bounds", "estimators.labels", "estimators.imputer"),
     *("estimators.regressor", "estimators.classifier", "estimators.tablemodel", "estimators"),
@@ -63,10 +69,14 @@ ORDER = [
     *("tables.dialect", "tables.schema", "tables.textfile", "tables.cells", "tables.source"),
     *("tables.scan", "tables.coding", "tables.frames", "tables.sink", "tables"),
     *("plots.canvas", "plots.gaps", "plots.plans", "plots.filled", "plots.results", "plots"),
+    *("report.words", "report.gaps", "report.randomness", "report.subject", "report.model"),
+    *("report.filling", "report.judging", "report.pictures", "report.sections", "report.results"),
+    "report.page",
+    "report",
     *("jobs.requests", "jobs.models", "jobs.fitting", "jobs.drawing", "jobs.filling"),
     *("jobs.pieces", "jobs.streaming"),
-    *("jobs.looking", "jobs.evaluating", "jobs"),
-    *("report", "screen", "commands", "cli", "__main__", "__init__"),
+    *("jobs.looking", "jobs.evaluating", "jobs.reporting", "jobs"),
+    *("screen", "commands", "cli", "__main__", "__init__"),
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from cyclopts import App, Group, Parameter
 
-from gapmix.jobs import evaluating, filling, looking, streaming
+from gapmix.jobs import evaluating, filling, looking, reporting, streaming
 from gapmix.jobs.drawing import check_folder
 from gapmix.jobs.requests import Fitting, Reading, Streaming, Writing
 from gapmix.screen import Screen
@@ -439,6 +439,27 @@ def evaluate(
             table, request, fit.fitting(show.plots), screen, repeats=repeats, share=share
         )
     return Outcome("evaluated", done, show)
+
+
+@app.command
+def report(
+    table: TablePath,
+    /,
+    *,
+    output: Annotated[
+        Path, Parameter(name=["--output", "-o"], help="HTML file to write", group=WRITTEN)
+    ],
+    read: ReadOptions = READ,
+    columns: ColumnOptions = USE,
+    fit: FitOptions = FIT,
+    show: Shown = SHOW,
+) -> Outcome:
+    """Fill the gaps of a table and write a report: gaps, model, what was filled, how well."""
+    reporting.check_report(output)
+    request = _reading(read, columns)
+    with _open_screen(show, fit) as screen:
+        done = reporting.report(table, request, fit.fitting(show.plots), output, screen)
+    return Outcome("reported", done, show, _converged(done.fit, fit))
 
 
 @app.command

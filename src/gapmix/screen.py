@@ -298,6 +298,16 @@ def _fitted(result: Any) -> Any:
     )
 
 
+def _reported(result: Any) -> Any:
+    rows = [
+        ("Table", f"{result.n_rows:,} rows, {result.n_features:,} columns used"),
+        ("Missing", f"{result.n_gaps:,} cells"),
+        *_fit_rows(result.fit),
+        ("Written", f"{', '.join(result.files)} ({result.n_bytes / 1000:,.0f} kB)"),
+    ]
+    return _summary(rows)
+
+
 def _scored(result: Any) -> Any:
     return _summary(
         [
@@ -422,6 +432,7 @@ def _number(value: float | None) -> str:
 RENDERERS = {
     "filled": _filled,
     "fitted": _fitted,
+    "reported": _reported,
     "scored": _scored,
     "sampled": _sampled,
     "described": _described,

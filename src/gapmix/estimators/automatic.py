@@ -13,6 +13,7 @@ import numpy as np
 from gapmix import density, em, selection
 from gapmix.estimators import options
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.progress import showing
 from gapmix.parameters import parameters_to_internal, unite
 from gapmix.scaling import Scaling
 from gapmix.selection import Candidate
@@ -96,10 +97,11 @@ def fit(estimator: Any, task: Task, seed: int) -> Chosen:
         sizes = [int(estimator.n_components)]
     # A class holds rows out to calibrate by, even if there is nothing to choose.
     holds_out = task.whole_rows and n_rows >= ROWS_TO_HOLD_OUT * sizes[0]
-    if len(sizes) > 1 or holds_out:
-        chosen = _choose(estimator, task, seed, sizes)
-    else:
-        chosen = Chosen(task.fit(make(estimator, sizes[0], seed)), ())
+    with showing(estimator.verbose):
+        if len(sizes) > 1 or holds_out:
+            chosen = _choose(estimator, task, seed, sizes)
+        else:
+            chosen = Chosen(task.fit(make(estimator, sizes[0], seed)), ())
     chosen.mixture.n_features_in_ = task.x.shape[1]
     return chosen
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from gapmix import density
 from gapmix.estimators import automatic, options
 from gapmix.estimators.automatic import Chosen, Task
+from gapmix.estimators.glance import GlanceMixin
 from gapmix.estimators.labels import find_classes, read_labels, read_priors
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import (
@@ -31,7 +32,7 @@ MAX_ROUNDS = 20  # of sharing unlabelled rows among classes
 SMALLEST_CHANGE = 1e-3  # mean change of the shares at which sharing ends
 
 
-class GaussianMixtureClassifier(ClassifierMixin, BaseEstimator):
+class GaussianMixtureClassifier(GlanceMixin, ClassifierMixin, BaseEstimator):
     """Classification by the density of each class, with gaps anywhere.
 
     Every class gets a Gaussian mixture of its own, fitted by exact EM. A row is compared with the

@@ -15,6 +15,7 @@ from gapmix.conditional import Filled
 from gapmix.density import Density
 from gapmix.estimators import automatic, options
 from gapmix.estimators.bounds import read_bounds
+from gapmix.estimators.glance import GlanceMixin
 from gapmix.estimators.validation import (
     column_names,
     fill_frame,
@@ -26,7 +27,7 @@ from gapmix.estimators.validation import (
 )
 
 
-class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class GaussianMixtureImputer(GlanceMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Fill gaps by their conditional mean under a Gaussian mixture fitted by exact EM.
 
     A transformer in the family of :class:`sklearn.impute.SimpleImputer` and

@@ -17,6 +17,7 @@ from gapmix.density import Density
 from gapmix.engines.choose import is_remote
 from gapmix.engines.threads import open_engine
 from gapmix.estimators import climb, options
+from gapmix.estimators.glance import GlanceMixin
 from gapmix.estimators.progress import reporting
 from gapmix.estimators.stream import partial_fit
 from gapmix.estimators.streamed import fit_source
@@ -40,7 +41,7 @@ from gapmix.rows import Rows, compress_rows, prepare_rows
 from gapmix.sources import is_source, open_source
 
 
-class GaussianMixture(DensityMixin, BaseEstimator):
+class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
     """Gaussian mixture fitted by exact EM to rows with gaps.
 
     A drop-in for :class:`sklearn.mixture.GaussianMixture` that takes NaN everywhere: every

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gapmix import density
 from gapmix.estimators import automatic, options
+from gapmix.estimators.glance import GlanceMixin
 from gapmix.estimators.validation import (
     column_names,
     keeping_last_fit,
@@ -22,7 +23,7 @@ from gapmix.estimators.validation import (
 )
 
 
-class GaussianMixtureRegressor(RegressorMixin, BaseEstimator):
+class GaussianMixtureRegressor(GlanceMixin, RegressorMixin, BaseEstimator):
     """Regression by the joint density of inputs and targets, with gaps anywhere.
 
     A Gaussian mixture of (x, y) is fitted by exact EM; the prediction is E[y | x_o], whatever part

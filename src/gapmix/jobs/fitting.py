@@ -40,6 +40,13 @@ class FitSummary(NamedTuple):
 
 def fit_model(table: Table, fitting: Fitting, watch: Watch) -> tuple[TableModel, FitSummary]:
     """Fit a mixture to the matrix of a table; an interrupted fit keeps what it has."""
+    return fit_imputer(table, fitting, watch)[1:]
+
+
+def fit_imputer(
+    table: Table, fitting: Fitting, watch: Watch
+) -> tuple[GaussianMixtureImputer, TableModel, FitSummary]:
+    """Fit a mixture to the matrix of a table; return also the imputer that knows how."""
     require_numbers(table)
     schema, matrix = table.scan.schema, table.scan.matrix
     names = feature_names(schema)
@@ -73,7 +80,7 @@ def fit_model(table: Table, fitting: Fitting, watch: Watch) -> tuple[TableModel,
         time.perf_counter() - began,
         tuple(imputer.selection_),
     )
-    return model, summary
+    return imputer, model, summary
 
 
 def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:

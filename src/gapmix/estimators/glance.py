@@ -1,0 +1,102 @@
+"""What a fitted estimator shows of itself in a notebook: scikit-learn's diagram and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from sklearn import get_config
+from sklearn.utils import estimator_html_repr
+
+from gapmix.patterns import count_rows
+
+MAX_CLASSES = 10
+CELL = "padding:.15em 1em .15em 0;text-align:left;vertical-align:top;border:0;background:none"
+
+
+class GlanceMixin:
+    """Adds a summary of the fit to the HTML that notebooks show, below scikit-learn's diagram."""
+
+    def _html_repr(self) -> str:
+        return str(estimator_html_repr(self)) + glance(self)
+
+    def _repr_html_inner(self) -> str:
+        return self._html_repr()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        shown = {"text/plain": repr(self)}
+        if get_config()["display"] == "diagram":
+            shown["text/html"] = self._html_repr()
+        return shown
+
+
+def glance(estimator: Any) -> str:
+    """Return the summary of a fitted estimator as HTML, nothing if it is not fitted."""
+    if hasattr(estimator, "mixtures_"):
+        table: list[tuple[str, ...]] = [
+            ("class", "components", "table", "log-likelihood per row", "how the fit ended")
+        ]
+        named = zip(estimator.classes_.tolist(), estimator.mixtures_, strict=True)
+        for label, mixture in list(named)[:MAX_CLASSES]:
+            facts = dict(describe(mixture))
+            values = (str(label), facts["Components"], facts.get("Table", ""))
+            table.append((*values, facts["Log-likelihood per row"], facts["Stopped"]))
+        left_out = len(estimator.classes_) - MAX_CLASSES
+        more = f"and {left_out} more classes" if left_out > 0 else ""
+        return _to_html(table, more, heads_above=True)
+    mixture = getattr(estimator, "mixture_", estimator)
+    if not hasattr(mixture, "weights_"):
+        return ""
+    rows = describe(mixture)
+    tried = getattr(estimator, "selection_", ())
+    if tried:
+        kept = ", ".join(str(each.n_components) for each in tried if each.share > 0)
+        sizes = ", ".join(str(each.n_components) for each in tried)
+        rows.insert(1, ("Sizes tried", f"{sizes}; kept: {kept}"))
+    return _to_html(rows, "", heads_above=False)
+
+
+def describe(mixture: Any) -> list[tuple[str, str]]:
+    """Return what there is to say about a fitted mixture, name by name."""
+    weights = mixture.weights_
+    size = f"{len(weights)}"
+    if len(weights) > 1:
+        size += f", the largest with {100 * weights.max():.0f} % of the rows"
+    rows = [("Components", size)]
+    plan = getattr(mixture, "plan_", None)
+    if plan is not None and not plan.text and plan.patterns.observed.size:
+        counts, observed = count_rows(plan.patterns), plan.patterns.observed
+        n, d = int(counts.sum()), observed.shape[1]
+        missing = 1.0 - float(counts @ observed.sum(axis=1)) / (n * d)
+        rows.append(
+            (
+                "Table",
+                f"{n:,} rows × {d:,} columns, {100 * missing:.1f} % missing in "  # noqa: RUF001
+                f"{len(observed):,} pattern{'' if len(observed) == 1 else 's'}",
+            )
+        )
+    rows.append(("Log-likelihood per row", f"{mixture.history_[-1].log_likelihood:.4f}"))
+    if plan is not None:
+        rows.append(("Solver", plan.solver))
+    ended = mixture.stop_reason_ if mixture.converged_ else f"not converged: {mixture.stop_reason_}"
+    if "iteration" not in ended:
+        ended += f" ({mixture.n_iter_} iteration{'' if mixture.n_iter_ == 1 else 's'})"
+    rows.append(("Stopped", ended))
+    return rows
+
+
+def _to_html(rows: Sequence[tuple[str, ...]], more: str, *, heads_above: bool) -> str:
+    lines = []
+    for place, row in enumerate(rows):
+        cells = []
+        for number, text in enumerate(row):
+            tag = "th" if (place if heads_above else number) == 0 else "td"
+            weight = "bold" if tag == "th" else "normal"
+            cells.append(f'<{tag} style="{CELL};font-weight:{weight}">{escape(text)}</{tag}>')
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    note = f"<div>{escape(more)}</div>" if more else ""
+    return (
+        '<div class="gapmix-glance" style="margin:.4em 0;font-size:90%">'
+        f'<table style="border-collapse:collapse">{"".join(lines)}</table>{note}</div>'
+    )

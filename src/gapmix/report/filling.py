@@ -1,0 +1,136 @@
+"""What was filled: how it compares with what is known, and where the model is least sure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gapmix.report.gaps import some_rows
+from gapmix.report.subject import Subject
+from gapmix.selection import measure_spread
+
+MAX_DRAWN = 20_000  # rows that one random completion is drawn of
+LEAST_CERTAIN = 10  # cells
+PER_COLUMN = 3  # of them, at most
+COVERAGE = 0.9
+
+
+class ColumnFilled(NamedTuple):
+    """The filled cells of a column beside its known ones, in its own units."""
+
+    column: int
+    n_filled: int
+    mean_known: float
+    mean_filled: float
+    spread_known: float
+    typical_std: float  # median standard deviation of a filled cell
+    explained: float  # 1 - mean variance of a filled cell / variance of the column, 0 to 1
+
+
+class UncertainCell(NamedTuple):
+    """A filled cell of which the model is least sure."""
+
+    row: int  # from 1
+    column: int
+    value: float
+    low: float  # of the 90 % interval
+    high: float
+    relative: float  # its standard deviation in those of the column
+    n_known: int  # cells of its row
+
+
+class FilledFacts(NamedTuple):
+    """What was filled."""
+
+    n_filled: int
+    columns: tuple[ColumnFilled, ...]  # with gaps and known values, most gaps first
+    unknowable: tuple[int, ...]  # columns without any known value
+    constant: tuple[int, ...]  # columns with one value only
+    explained: float  # over all filled cells, NaN if there are none
+    uncertain: tuple[UncertainCell, ...]
+    rows: np.ndarray  # (m,) rows of which one completion was drawn
+    drawn: np.ndarray  # (m, d)
+
+
+def describe_filled(subject: Subject) -> FilledFacts:
+    """Fill the table of a report and return what came of it."""
+    x, imputer = subject.x, subject.imputer
+    gaps = np.isnan(x)
+    n_missing = gaps.sum(axis=0)
+    filled, std = x.copy(), np.zeros_like(x)
+    rows = np.flatnonzero(gaps.any(axis=1))
+    if rows.size:
+        result = imputer._fill(x[rows])
+        filled[rows], std[rows] = result.mean, result.std
+    spread = measure_spread(x)
+    known = len(x) - n_missing
+    constant = (spread == 0) & (known > 0)
+    varying = (n_missing > 0) & (spread > 0)
+    order = [int(j) for j in np.argsort(-n_missing, kind="stable") if varying[j]]
+    judged = gaps & varying
+    relative = np.zeros_like(x)
+    relative[:, varying] = std[:, varying] / spread[varying]
+    sample = some_rows(len(x), MAX_DRAWN)
+    drawn = x[sample].copy()
+    with_gaps = np.flatnonzero(gaps[sample].any(axis=1))
+    if with_gaps.size:
+        drawn[with_gaps] = imputer.sample(drawn[with_gaps], 1, random_state=subject.seed)[0]
+    return FilledFacts(
+        int(n_missing[known > 0].sum()),
+        tuple(_compare(j, x[:, j], filled[:, j], std[:, j], float(spread[j])) for j in order),
+        tuple(np.flatnonzero(known == 0).tolist()),
+        tuple(np.flatnonzero(constant & (n_missing > 0)).tolist()),
+        _explained(relative[judged]),
+        _find_uncertain(subject, np.where(judged, relative, -1.0), filled),
+        sample,
+        drawn,
+    )
+
+
+def _compare(
+    j: int, x: np.ndarray, filled: np.ndarray, std: np.ndarray, spread: float
+) -> ColumnFilled:
+    gap = np.isnan(x)
+    return ColumnFilled(
+        j,
+        int(gap.sum()),
+        float(x[~gap].mean()),
+        float(filled[gap].mean()),
+        spread,
+        float(np.median(std[gap])),
+        _explained(std[gap] / spread),
+    )
+
+
+def _explained(relative: np.ndarray) -> float:
+    """Return the share of a variance of 1 that is known of cells with these deviations."""
+    return float(np.clip(1.0 - np.mean(relative**2), 0.0, 1.0)) if relative.size else np.nan
+
+
+def _find_uncertain(
+    subject: Subject, relative: np.ndarray, filled: np.ndarray
+) -> tuple[UncertainCell, ...]:
+    """Return the filled cells with the largest relative deviations, a few of each column."""
+    candidates = []
+    for j in np.flatnonzero((relative >= 0).any(axis=0)):
+        rows = np.argsort(-relative[:, j], kind="stable")[:PER_COLUMN]
+        candidates += [(int(i), int(j)) for i in rows if relative[i, j] >= 0]
+    candidates.sort(key=lambda cell: -relative[cell])
+    cells = candidates[:LEAST_CERTAIN]
+    if not cells:
+        return ()
+    given = subject.x[[i for i, _ in cells]]
+    low, high = subject.imputer.intervals(given, COVERAGE)
+    return tuple(
+        UncertainCell(
+            i + 1,
+            j,
+            float(filled[i, j]),
+            float(low[place, j]),
+            float(high[place, j]),
+            float(relative[i, j]),
+            int((~np.isnan(given[place])).sum()),
+        )
+        for place, (i, j) in enumerate(cells)
+    )

@@ -1,0 +1,149 @@
+"""A report as one page of HTML: sections, pictures and provenance put into the template."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+import numpy as np
+import sklearn
+
+from gapmix.plots.canvas import require_matplotlib
+from gapmix.report.filling import describe_filled
+from gapmix.report.gaps import describe
+from gapmix.report.judging import judge
+from gapmix.report.model import describe_model
+from gapmix.report.pictures import Picture, embed
+from gapmix.report.randomness import look_for_dependence
+from gapmix.report.results import write_caveat, write_filled, write_judged
+from gapmix.report.sections import write_gaps, write_model
+from gapmix.report.subject import Subject
+from gapmix.report.words import amount, duration, label, percent
+
+jinja2: Any = None
+markupsafe: Any = None
+with suppress(ImportError):
+    import jinja2
+    import markupsafe
+
+MISSING = 'A report needs jinja2 and matplotlib: pip install "gapmix[report]"'
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+FOLDER = Path(__file__).parent
+
+
+def require_report() -> None:
+    """Raise an error that says what to install, if something is missing."""
+    if jinja2 is None:
+        raise ImportError(MISSING)
+    try:
+        require_matplotlib()
+    except ImportError as error:
+        raise ImportError(MISSING) from error
+
+
+def compose(subject: Subject) -> str:
+    """Return the report on a table and the model fitted to it, as HTML."""
+    require_report()
+    began = time.perf_counter()
+    subject.progress("Looking at the gaps")
+    gaps = describe(subject.x)
+    subject.progress("Testing whether gaps depend on values")
+    hints = look_for_dependence(subject.x)
+    subject.progress("Filling")
+    filled = describe_filled(subject)
+    subject.progress("Hiding known cells to see how well they are filled")
+    judged = judge(subject)
+    subject.progress("Drawing")
+    parts = {
+        "gaps": write_gaps(gaps, subject),
+        "model": write_model(describe_model(subject), subject),
+        "filled": write_filled(filled, subject),
+        "judged": write_judged(judged, subject),
+        "caveat": write_caveat(hints, gaps, subject),
+    }
+    n, d = subject.x.shape
+    figures = [
+        (f"{n:,}", "row" if n == 1 else "rows"),
+        (f"{d:,}", "column" if d == 1 else "columns"),
+        (percent(gaps.n_gaps / max(1, n * d)), "of the cells missing"),
+    ]
+    if "error" in parts["judged"]:
+        figures += [
+            (parts["judged"]["error"], "error of hidden cells, in standard deviations"),
+            (parts["judged"]["coverage"], "of them inside their 90 % interval"),
+        ]
+    numbered = _embed_all(parts)
+    html: str = _template().render(
+        title=label(subject.title, 80),
+        policy=POLICY,
+        figures=figures,
+        notes=[label(note, 400) for note in subject.notes],
+        provenance=_provenance(subject, time.perf_counter() - began),
+        style=markupsafe.Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
+        **numbered,
+    )
+    return re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", html)
+
+
+def _template() -> Any:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER, encoding="utf-8"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("template.html")
+
+
+def _embed_all(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the sections with their pictures ready to stand in one page."""
+    count = 0
+
+    def walk(value: Any) -> Any:
+        nonlocal count
+        if isinstance(value, Picture):
+            count += 1
+            alternative = str(markupsafe.escape(value["alternative"]))
+            svg = embed(value["svg"], count, alternative)
+            return {"svg": markupsafe.Markup(svg), "caption": value["caption"]}
+        if isinstance(value, dict):
+            return {key: walk(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [walk(item) for item in value]
+        return value
+
+    return {name: walk(part) for name, part in parts.items()}
+
+
+def _provenance(subject: Subject, seconds: float) -> list[tuple[str, str]]:
+    defaults = type(subject.imputer)().get_params()
+    settings = [
+        f"{name}={value!r}"
+        for name, value in subject.imputer.get_params().items()
+        if name not in ("n_jobs", "verbose")
+        and (repr(value) != repr(defaults[name]) or name in ("n_components", "random_state"))
+    ]
+    try:
+        ours = version("gapmix")
+    except PackageNotFoundError:  # used from its sources
+        ours = "unknown"
+    n, d = subject.x.shape
+    return [
+        *((name, label(text, 400)) for name, text in subject.provenance),
+        ("Used", f"{amount(n, 'row')}, {amount(d, 'column')} of numbers"),
+        ("Settings", label(", ".join(settings), 600)),
+        ("Seed of the report", f"{subject.seed} (cells hidden and values drawn for it)"),
+        (
+            "Made by",
+            f"gapmix {ours}, Python {python_version()}, NumPy {np.__version__}, scikit-learn "
+            f"{sklearn.__version__}",
+        ),
+        ("Made on", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, in {duration(seconds)}"),
+    ]

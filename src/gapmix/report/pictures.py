@@ -1,0 +1,266 @@
+"""Pictures of a report as SVG that lives inside a page and takes on its colours."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+
+from gapmix.plots.canvas import FILLED, GAP, SHOWN, new_figure
+from gapmix.plots.filled import plot_marginals
+from gapmix.report.words import MAX_TICK, label
+from gapmix.selection import Candidate
+
+with suppress(ImportError):  # told before anything is drawn
+    import matplotlib
+    from matplotlib import colors, ticker
+
+INK = "#010203"  # stands for the colour of the text around a picture
+HIGH, LOW, MIDDLE = "#c05621", "#2b6cb0", "#f7f7f7"
+IN_PAGE = {  # colours that a dark page changes
+    INK: "currentColor",
+    SHOWN: "var(--known)",
+    GAP: "var(--gap)",
+    FILLED: "var(--chosen)",
+    "#cccccc": "var(--known-bar)",
+    "#999999": "var(--known-edge)",
+}
+STYLE: Any = {
+    "font.size": 9,
+    "font.family": "DejaVu Sans",
+    "text.parse_math": False,  # $ in a name is a dollar
+    "text.usetex": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "gapmix",
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.unicode_minus": True,
+}
+FONTS = "'DejaVu Sans', Verdana, sans-serif"  # of nearly the same widths
+POINT = 96 / 72  # CSS pixels
+ENLARGED = 1.3  # at most, where there is room
+
+
+class Picture(dict[str, str]):
+    """A picture on its way into the page: `svg`, `alternative` and `caption`."""
+
+
+def make_picture(svg: str, alternative: str, caption: str) -> Picture:
+    """Return a picture with the text in its place and the text below it."""
+    return Picture(svg=svg, alternative=alternative, caption=caption)
+
+
+@contextmanager
+def _styled() -> Iterator[None]:
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        # A letter that the font here lacks is drawn by the browser's.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def draw_patterns(
+    observed: np.ndarray, rows: np.ndarray, share: np.ndarray, names: Sequence[str]
+) -> str:
+    """Draw patterns (B, c) with their numbers of rows (B,) and the share missing by column (c,)."""
+    n_patterns, n_columns = observed.shape
+    with _styled():
+        sheet = new_figure(4.6, 1.9 + 0.19 * n_patterns)
+        grid = sheet.add_gridspec(
+            2, 2, width_ratios=(3.2, 1), height_ratios=(0.9, 0.19 * n_patterns)
+        )
+        strip, cells, bars = (
+            sheet.add_subplot(grid[0, 0]),
+            sheet.add_subplot(grid[1, 0]),
+            sheet.add_subplot(grid[1, 1]),
+        )
+        edges = np.arange(n_columns + 1) - 0.5, np.arange(n_patterns + 1) - 0.5
+        cells.pcolormesh(
+            *edges,
+            (~observed).astype(float),
+            cmap=colors.ListedColormap([SHOWN, GAP]),
+            vmin=0,
+            vmax=1,
+            edgecolors="none",
+        )
+        for ax in (strip, cells, bars):
+            ax.spines[:].set_visible(False)
+            ax.tick_params(length=0, labelsize=8)
+        cells.set(xlim=edges[0][[0, -1]], ylim=edges[1][[-1, 0]], yticks=())
+        ticks = [label(name, MAX_TICK) for name in names]
+        cells.set_xticks(
+            np.arange(n_columns),
+            ticks,
+            rotation=90,
+            ha="right",
+            va="center",
+            rotation_mode="anchor",
+        )
+        strip.bar(np.arange(n_columns), 100 * share, width=0.8, color=GAP)
+        strip.set(xlim=edges[0][[0, -1]], xticks=())
+        strip.set_title("% missing", fontsize=9, loc="left")
+        strip.yaxis.set_major_locator(ticker.MaxNLocator(2))
+        bars.barh(np.arange(n_patterns), rows, height=0.7, color="#999999")
+        for place, count in enumerate(rows):
+            bars.annotate(
+                f"{count:,}", (count, place), (3, 0), textcoords="offset points", va="center",
+                fontsize=8,
+            )  # fmt: skip
+        bars.set(xlim=(0, 1.7 * rows.max()), ylim=cells.get_ylim(), xticks=(), yticks=())
+        bars.set_title("rows", fontsize=9, loc="left")
+        return _to_svg(sheet)
+
+
+def draw_marginal(x: np.ndarray, drawn: np.ndarray) -> str:
+    """Draw the known values of a column (n,) and a draw of those that were missing."""
+    with _styled():
+        ax = plot_marginals(x[:, None], drawn[:, None], ax=new_figure(2.7, 1.75).add_subplot())
+        ax.set_title("", loc="left")
+        panel: Any = ax.child_axes[0]
+        panel.set_title("")
+        panel.get_legend().remove()
+        sheet: Any = ax.figure
+        sheet.draw_without_rendering()
+        box = panel.get_tightbbox().transformed(sheet.dpi_scale_trans.inverted())
+        return _to_svg(sheet, bbox_inches=box.padded(0.04))
+
+
+def draw_selection(tried: Sequence[Candidate]) -> str:
+    """Draw the error of hidden cells against the number of components."""
+    with _styled():
+        sheet = new_figure(4.6, 2.4)
+        ax = sheet.add_subplot()
+        sizes = [each.n_components for each in tried]
+        errors = [each.error for each in tried]
+        kept = [i for i, each in enumerate(tried) if each.share > 0]
+        ax.plot(
+            [sizes[i] for i in kept],
+            [errors[i] for i in kept],
+            ls="", marker="o", ms=13, mfc=FILLED, mec=INK, mew=0.8, label="kept",
+        )  # fmt: skip
+        ax.plot(sizes, errors, color=GAP, marker="o", ms=4, label="tried")
+        ax.set_xscale("log")
+        ax.set_xticks(sizes, [str(size) for size in sizes])
+        ax.xaxis.set_minor_locator(ticker.NullLocator())
+        ax.yaxis.set_major_locator(ticker.MaxNLocator(4))
+        ax.margins(0.12)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set(xlabel="number of Gaussians", ylabel="error of hidden cells")
+        ax.legend(frameon=False, fontsize=8)
+        return _to_svg(sheet)
+
+
+def draw_climb(objective: Sequence[float]) -> str:
+    """Draw how the objective rose by iteration."""
+    with _styled():
+        sheet = new_figure(4.6, 2.4)
+        ax = sheet.add_subplot()
+        ax.plot(np.arange(1, len(objective) + 1), objective, color=GAP, marker="o", ms=3)
+        ax.xaxis.set_major_locator(ticker.MaxNLocator(6, integer=True))
+        ax.yaxis.set_major_locator(ticker.MaxNLocator(4))
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set(xlabel="iteration", ylabel="log-likelihood per row")
+        return _to_svg(sheet)
+
+
+def draw_profiles(deviations: np.ndarray, shares: Sequence[str], names: Sequence[str]) -> str:
+    """Draw components (K, c) as columns of a heat map, standard deviations from the mean."""
+    n_components, n_columns = deviations.shape
+    limit = float(np.clip(np.abs(deviations).max(initial=0.0), 0.5, 3.0))
+    with _styled():
+        sheet = new_figure(4.6, 1.5 + 0.22 * n_columns)
+        ax = sheet.add_subplot()
+        mesh = ax.pcolormesh(
+            deviations.T,
+            cmap=colors.LinearSegmentedColormap.from_list("profile", [LOW, MIDDLE, HIGH]),
+            vmin=-limit,
+            vmax=limit,
+        )
+        ax.invert_yaxis()
+        ax.set_yticks(np.arange(n_columns) + 0.5, [label(name, MAX_TICK) for name in names])
+        ax.set_xticks(np.arange(n_components) + 0.5, shares, fontsize=7.5)
+        ax.xaxis.tick_top()
+        ax.set_xlabel("share of the rows, %", fontsize=8)
+        ax.xaxis.set_label_position("top")
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        bar = sheet.colorbar(mesh, ax=ax, location="bottom", fraction=0.06, aspect=40, pad=0.02)
+        bar.set_label("standard deviations from the column's mean", fontsize=8)
+        bar.ax.tick_params(labelsize=8)
+        bar.outline.set_visible(False)
+        bar.solids.set_rasterized(False)
+        bar.solids.set_edgecolor("face")  # no seams
+        return _to_svg(sheet)
+
+
+def draw_errors(
+    errors: np.ndarray, methods: Sequence[str], names: Sequence[str], looks: Sequence[Any]
+) -> str:
+    """Draw the errors of methods (c, M), a line for each column."""
+    n_columns = len(errors)
+    with _styled():
+        sheet = new_figure(4.6, 1.15 + 0.26 * n_columns)
+        ax = sheet.add_subplot()
+        down = np.arange(n_columns)
+        ax.hlines(down, 0, np.nanmax(errors, axis=1), color="#999999", lw=0.6, zorder=0)
+        for place, method in enumerate(methods):
+            marker, fill = looks[place]
+            ax.plot(
+                errors[:, place], down, ls="", marker=marker, ms=7, mfc=fill, mec=INK, mew=0.7,
+                label=method,
+            )  # fmt: skip
+        ax.set_yticks(down, [label(name, MAX_TICK) for name in names])
+        ax.set(ylim=(n_columns - 0.5, -0.5), xlabel="error (standard deviations of the column)")
+        ax.set_xlim(left=0.0)
+        ax.tick_params(axis="y", length=0)
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        sheet.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8, columnspacing=1)
+        return _to_svg(sheet)
+
+
+def _to_svg(sheet: Any, **how: Any) -> str:
+    """Return a figure as SVG; the same figure gives the same text."""
+    out = io.StringIO()
+    sheet.savefig(out, format="svg", metadata={"Date": None}, transparent=True, **how)
+    return out.getvalue()
+
+
+def embed(svg: str, number: int, alternative: str) -> str:
+    """Return an SVG to stand in a page as its picture `number`, `alternative` for who cannot see.
+
+    Nothing in it names the outside, no identifier repeats in the page, colours are the page's.
+    `alternative` must be escaped already. Texts of a picture hold no < and no >, so what stands
+    between these is the drawing's own.
+    """
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", body, flags=re.DOTALL)
+    body = re.sub(r"<defs>\s*<style[^>]*>.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
+    head, body = body.split(">", 1)
+    view = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', head)
+    assert view is not None
+    tags = re.findall(r"<[^<>]+>", body)
+    used = {name for tag in tags for name in re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", tag)}
+    body = re.sub(r"<[^<>]+>", lambda match: _fit_tag(match[0], f"p{number}-", used), body)
+    body = re.sub(r">\s+<", "><", body)
+    width = ENLARGED * float(view[1]) * POINT
+    return (
+        f'<svg role="img" aria-label="{alternative}" viewBox="0 0 {view[1]} {view[2]}" '
+        f'style="max-width:{width:.0f}px">{body.rstrip()}'
+    )
+
+
+def _fit_tag(tag: str, prefix: str, used: set[str]) -> str:
+    """Return a tag with names of its own picture and colours of the page."""
+    tag = re.sub(r'\s+id="([^"]*)"', lambda m: f' id="{prefix}{m[1]}"' if m[1] in used else "", tag)
+    tag = tag.replace("url(#", f"url(#{prefix}").replace('xlink:href="#', f'href="#{prefix}')
+    tag = tag.replace("xlink:href=", "href=").replace("'DejaVu Sans'", FONTS)
+    for color, variable in IN_PAGE.items():
+        tag = tag.replace(f": {color}", f": {variable}")
+    return tag

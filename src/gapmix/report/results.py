@@ -1,0 +1,266 @@
+"""What the sections on filling, its quality and its assumption say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gapmix.report.filling import FilledFacts
+from gapmix.report.gaps import TableFacts
+from gapmix.report.judging import OURS, Judged, NotJudged
+from gapmix.report.pictures import draw_errors, draw_marginal, make_picture
+from gapmix.report.randomness import LEVEL, Dependence, Hints
+from gapmix.report.subject import Subject
+from gapmix.report.words import (
+    MAX_TABLE,
+    NOTHING,
+    amount,
+    chance,
+    label,
+    listed,
+    number,
+    percent,
+    plus_minus,
+)
+
+MAX_PANELS = 12
+MAX_ERROR_COLUMNS = 14
+MAX_HINTS = 10
+LOOKS = (("o", "#e3e6ea"), ("s", "#7a9bc4"), ("^", "#b04a3a"), ("D", "#f2b45c"))
+METHODS = {
+    "mean": "mean: the column's mean",
+    "k-NN": "k-NN: the nearest rows",
+    "iterative": "iterative: regressions in turn",
+    OURS: "mixture: this model",
+}
+
+
+def write_filled(facts: FilledFacts, subject: Subject) -> dict[str, Any]:
+    """Return what was filled."""
+    names, x = subject.names, subject.x
+    if not facts.n_filled:
+        finding = "There was nothing to fill."
+    else:
+        finding = (
+            f"{amount(facts.n_filled, 'cell')} {'was' if facts.n_filled == 1 else 'were'} filled"
+        )
+        if np.isfinite(facts.explained):
+            finding += (
+                f". By the model's own account, the rest of the row settles "
+                f"{percent(facts.explained)} of a cell's variance (0 %: a guess at the column's "
+                "mean; 100 %: certainty)"
+            )
+        finding += "."
+    panels = []
+    for each in facts.columns[:MAX_PANELS]:
+        svg = draw_marginal(x[facts.rows, each.column], facts.drawn[:, each.column])
+        name = label(names[each.column])
+        panels.append(
+            make_picture(
+                svg,
+                f"Histograms of {name}: {len(x) - each.n_filled:,} known values with mean "
+                f"{number(each.mean_known)}, {each.n_filled:,} filled ones with mean "
+                f"{number(each.mean_filled)}.",
+                name,
+            )
+        ) if np.isnan(x[facts.rows, each.column]).any() else None
+    notes = []
+    if facts.unknowable:
+        shown = listed([label(names[j]) for j in facts.unknowable])
+        notes.append(f"{shown}: no value is known, so nothing could be learned; filled with 0.")
+    if facts.constant:
+        shown = listed([label(names[j]) for j in facts.constant])
+        notes.append(f"{shown}: only one value is known, and gaps are filled with it.")
+    return {
+        "finding": finding,
+        "notes": notes,
+        "panels": panels,
+        "n_more_panels": max(0, len(facts.columns) - len(panels)),
+        "columns": [
+            {
+                "name": label(names[each.column]),
+                "n_filled": f"{each.n_filled:,}",
+                "known": plus_minus(each.mean_known, each.spread_known),
+                "filled": plus_minus(each.mean_filled, each.typical_std),
+                "explained": percent(each.explained),
+                "width": f"{100 * each.explained:.1f}",
+            }
+            for each in facts.columns[:MAX_TABLE]
+        ],
+        "n_more": max(0, len(facts.columns) - MAX_TABLE),
+        "uncertain": [
+            {
+                "row": f"{cell.row:,}",
+                "name": label(names[cell.column]),
+                "value": number(cell.value),
+                "interval": f"{number(cell.low)} to {number(cell.high)}",
+                "relative": percent(cell.relative),
+                "n_known": f"{cell.n_known:,}",
+            }
+            for cell in facts.uncertain
+        ],
+    }
+
+
+def write_judged(judged: Judged | NotJudged, subject: Subject) -> dict[str, Any]:
+    """Return how good the filling is."""
+    if isinstance(judged, NotJudged):
+        return {"finding": f"This could not be judged. {judged.reason}", "methods": []}
+    names = subject.names
+    ours = next(each for each in judged.overall if each.imputer == OURS)
+    if not np.isfinite(ours.error):
+        return {"finding": f"This could not be judged. {ours.problem}", "methods": []}
+    rivals = [e for e in judged.overall if e.imputer != OURS and np.isfinite(e.error)]
+    best = min(rivals, key=lambda each: each.error, default=None)
+    n, d = subject.x.shape
+    finding = (
+        f"Known cells that were hidden are filled with an error of {ours.error:.2f} standard "
+        "deviations of their column"
+    )
+    if best is not None:
+        ratio = ours.error / best.error - 1
+        compared = (
+            "as good as"
+            if abs(ratio) < 0.005
+            else f"{abs(100 * ratio):.0f} % {'less' if ratio < 0 else 'more'} than"
+        )
+        finding += f", {compared} the best of the others ({best.imputer}, {best.error:.2f})"
+    finding += f". {percent(ours.coverage_90)} of them lie inside their 90 % interval."
+    rounds = f" in {judged.n_repeats} rounds" if judged.n_repeats > 1 else ""
+    rows = f"{n:,} rows" if judged.n_rows == n else f"{judged.n_rows:,} of {n:,} rows"
+    hidden = (
+        f"One in ten known cells was hidden at random{rounds} ({amount(judged.n_hidden, 'cell')}), "
+        f"in {rows}"
+    )
+    hidden += (
+        "."
+        if judged.n_columns == d
+        else f" and {judged.n_columns:,} of {d:,} columns, those with the most gaps among the ones "
+        "that vary."
+    )
+    if judged.n_rows < n or judged.n_columns < d:
+        hidden += (
+            " All methods, this mixture too, were fitted to these alone; on the whole table they "
+            "know more and should do somewhat better."
+        )
+    hidden += " The others ran with scikit-learn's default settings."
+    if subject.imputer.selection_:
+        hidden += (
+            " The mixture chose its size anew, but none larger than those kept for the whole "
+            "table, which had seen the hidden cells: a slight advantage."
+        )
+    if judged.n_repeats == 1:
+        hidden += " With one round, small differences between methods may be chance."
+    worst = max(each.error for each in judged.overall if np.isfinite(each.error))
+    shown = judged.columns[:MAX_TABLE]
+    picture = None
+    drawn = [each for each in judged.columns[:MAX_ERROR_COLUMNS] if np.isfinite(each.errors).any()]
+    if drawn:
+        methods = [each.imputer for each in judged.overall]
+        caption = "Error by column; further left is better. Where even this mixture is near 1, "
+        caption += "other columns say little about this one."
+        if len(judged.columns) > len(drawn):
+            caption += f" The {len(drawn)} of {len(judged.columns)} columns with the largest error."
+        hardest = drawn[0]
+        picture = make_picture(
+            draw_errors(
+                np.array([each.errors for each in drawn]),
+                methods,
+                [names[each.column] for each in drawn],
+                LOOKS,
+            ),
+            f"Errors of {len(methods)} methods in {len(drawn)} columns. The hardest column is "
+            f"{label(names[hardest.column])}, with {hardest.errors[methods.index(OURS)]:.2f}.",
+            caption,
+        )
+    return {
+        "finding": finding,
+        "hidden": hidden,
+        "methods": [
+            {
+                "name": METHODS.get(each.imputer, each.imputer),
+                "ours": each.imputer == OURS,
+                "error": f"{each.error:.3f}" if np.isfinite(each.error) else each.problem,
+                "width": f"{100 * each.error / worst:.1f}" if np.isfinite(each.error) else "0",
+                "coverage": [percent(each.coverage_50), percent(each.coverage_90)],
+            }
+            for each in sorted(judged.overall, key=lambda e: np.nan_to_num(e.error, nan=np.inf))
+        ],
+        "picture": picture,
+        "headers": [each.imputer for each in judged.overall],
+        "columns": [
+            {
+                "name": label(names[each.column]),
+                "n_hidden": f"{each.n_hidden:,}",
+                "errors": [
+                    {
+                        "text": f"{e:.2f}" if np.isfinite(e) else NOTHING,
+                        "best": e == np.fmin.reduce(each.errors),
+                    }
+                    for e in each.errors
+                ],
+                "coverage": percent(each.coverage),
+            }
+            for each in shown
+        ],
+        "n_more": max(0, len(judged.columns) - len(shown)),
+        "error": f"{ours.error:.2f}",
+        "coverage": percent(ours.coverage_90),
+    }
+
+
+def write_caveat(hints: Hints, facts: TableFacts, subject: Subject) -> dict[str, Any]:
+    """Return what filling takes for granted, and what speaks about it."""
+    names = subject.names
+    found = hints.found
+    if not facts.n_gaps:
+        finding = "Nothing is missing, so nothing is taken for granted about gaps."
+    elif facts.n_columns == 1:
+        finding = "There is no other column that gaps could be seen to depend on."
+    elif not hints.n_tests:
+        finding = (
+            "Too few rows have gaps beside known values to tell whether gaps depend on the other "
+            "columns."
+        )
+    elif not found:
+        finding = (
+            f"No sign that gaps depend on the values of other columns: none of "
+            f"{amount(hints.n_tests, 'comparison')} in {amount(hints.n_columns, 'column')} with "
+            "gaps is clear and large enough to count."
+        )
+    else:
+        first = found[0]
+        finding = (
+            f"Gaps do not fall just anywhere: {label(names[first.column])} is missing more often "
+            f"where {label(names[first.driver])} is {_word(first)}"
+        )
+        others = len(found) - 1
+        more = f", and the gaps of {amount(others, 'other column')} depend on values as well"
+        finding += f"{more if others else ''}."
+    return {
+        "finding": finding,
+        "has_gaps": bool(facts.n_gaps),
+        "tested": bool(hints.n_tests),
+        "level": f"{LEVEL:g}",
+        "n_tests": f"{hints.n_tests:,}",
+        "found": [
+            {
+                "column": label(names[each.column]),
+                "driver": label(names[each.driver]),
+                "word": _word(each),
+                "missing": number(each.median_missing),
+                "known": number(each.median_known),
+                "larger": f"higher in {percent(each.larger)}"
+                if each.larger > 0.5
+                else f"lower in {percent(1 - each.larger)}",
+                "p": chance(each.p),
+            }
+            for each in found[:MAX_HINTS]
+        ],
+        "n_more": max(0, len(found) - MAX_HINTS),
+    }
+
+
+def _word(each: Dependence) -> str:
+    return "high" if each.larger > 0.5 else "low"

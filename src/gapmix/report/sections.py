@@ -1,0 +1,297 @@
+"""What the sections on the table and the model say: plain values for the template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gapmix.patterns import count_rows
+from gapmix.report.gaps import TableFacts, most_frequent
+from gapmix.report.model import MARKED, ModelFacts
+from gapmix.report.pictures import (
+    Picture,
+    draw_climb,
+    draw_patterns,
+    draw_profiles,
+    draw_selection,
+    make_picture,
+)
+from gapmix.report.subject import Subject
+from gapmix.report.words import MAX_TABLE, amount, label, listed, number, percent, signed
+
+MAX_PATTERNS, MAX_PATTERN_COLUMNS = 15, 20
+MAX_PAIRS = 8
+MAX_GROUPS = 5
+MAX_PROFILES, MAX_MARKS = 6, 4
+MAX_HEAT_COMPONENTS, MAX_HEAT_COLUMNS = 12, 16
+REASONS = {  # in plain words; the plan itself has the figures
+    "dual": "which works out each pattern by itself and was predicted to take the least time.",
+    "tree": "which moves from each pattern to a similar one and was predicted to take the least "
+    "time.",
+    "diagonal": "as columns that are not tied to each other need no more.",
+}
+
+
+def write_gaps(facts: TableFacts, subject: Subject) -> dict[str, Any]:
+    """Return what is missing."""
+    names = subject.names
+    n, d = facts.n_rows, facts.n_columns
+    with_gaps = [each for each in facts.columns if each.n_missing]
+    if not facts.n_gaps:
+        finding = (
+            f"Nothing is missing: all {amount(n * d, 'cell')} of {amount(n, 'row')} and "
+            f"{amount(d, 'column')} are known."
+        )
+    else:
+        worst = with_gaps[0]
+        place = (
+            f"in {_some_of(len(with_gaps), d, 'column')}"
+            if len(with_gaps) > 1
+            else f"all of them in {label(names[worst.column])}"
+        )
+        finding = (
+            f"{percent(facts.n_gaps / (n * d))} of the cells are missing: {facts.n_gaps:,} of "
+            f"{n * d:,}, {place}. "
+            f"{_share_of_rows(facts.n_complete, n)} complete"
+        )
+        finding += (
+            f", and {label(names[worst.column])} has the most gaps ({percent(worst.share)})."
+            if len(with_gaps) > 1
+            else "."
+        )
+    return {
+        "finding": finding,
+        "columns": [
+            {
+                "name": label(names[each.column]),
+                "n_missing": f"{each.n_missing:,}",
+                "share": percent(each.share),
+                "width": f"{100 * each.share:.1f}",
+                "values": [number(v) for v in (each.low, each.mean, each.high)],
+            }
+            for each in facts.columns[:MAX_TABLE]
+        ],
+        "n_more": max(0, d - MAX_TABLE),
+        "picture": _draw_patterns(facts, names) if facts.n_gaps else None,
+        "together": _write_together(facts, names),
+        "n_empty": facts.n_empty,
+    }
+
+
+def _some_of(count: int, total: int, noun: str) -> str:
+    if count < total:
+        return f"{count:,} of {amount(total, noun)}"
+    return f"all {amount(total, noun)}"
+
+
+def _share_of_rows(count: int, total: int) -> str:
+    return f"{percent(count / total)} of the rows are" if count else "No row is"
+
+
+def _draw_patterns(facts: TableFacts, names: list[str]) -> Picture:
+    chosen = [each for each in facts.columns if each.n_missing][:MAX_PATTERN_COLUMNS]
+    columns = np.sort([each.column for each in chosen])
+    share = {each.column: each.share for each in chosen}
+    observed, rows = most_frequent(facts.patterns, MAX_PATTERNS)
+    n_patterns = len(facts.patterns.observed)
+    svg = draw_patterns(
+        observed[:, columns],
+        rows,
+        np.array([share[j] for j in columns]),
+        [names[j] for j in columns],
+    )
+    counts = count_rows(facts.patterns)
+    held = percent(rows.sum() / counts.sum())
+    caption = (
+        "Each line is a pattern: which columns are missing, and which are known, in some rows. "
+    )
+    if rows.max() == 1 and n_patterns > len(rows):
+        caption += f"Every row has a pattern of its own; {len(rows)} of {n_patterns:,} are shown."
+    elif n_patterns > len(rows):
+        caption += (
+            f"Shown are the {len(rows)} most frequent of {n_patterns:,} patterns, which hold "
+            f"{held} of the rows."
+        )
+    else:
+        caption += f"All {amount(n_patterns, 'pattern')} are shown."
+    n_gappy = sum(each.n_missing > 0 for each in facts.columns)
+    if n_gappy > len(columns):
+        caption += (
+            f" Of {n_gappy:,} columns with gaps, the {len(columns)} with the most are drawn; "
+            "lines that look the same differ in others."
+        )
+    elif len(columns) < facts.n_columns:
+        caption += " Columns without gaps are left out."
+    first = "nothing" if observed[0].all() else amount(int((~observed[0]).sum()), "column")
+    alternative = (
+        f"Grid of the {len(rows)} most frequent patterns of gaps over {len(columns)} columns. In "
+        f"the most frequent one, with {amount(int(rows[0]), 'row')}, {first} missing."
+    )
+    return make_picture(svg, alternative, caption)
+
+
+def _write_together(facts: TableFacts, names: list[str]) -> dict[str, Any]:
+    groups = [
+        f"{listed([label(names[j]) for j in group])} are mostly missing together."
+        for group in facts.groups[:MAX_GROUPS]
+    ]
+    if len(facts.groups) > MAX_GROUPS:
+        groups.append(f"There are {len(facts.groups) - MAX_GROUPS:,} more such groups.")
+    pairs = [
+        {
+            "first": label(names[pair.first]),
+            "second": label(names[pair.second]),
+            "both": f"{pair.n_both:,}",
+            "expected": number(pair.expected),
+        }
+        for pair in facts.pairs[:MAX_PAIRS]
+    ]
+    looked = ""
+    gappy = sum(0 < each.n_missing < facts.n_rows for each in facts.columns)
+    if facts.n_compared < gappy or facts.n_rows_compared < facts.n_rows:
+        looked = (
+            f"Compared on {facts.n_rows_compared:,} of {facts.n_rows:,} rows, for "
+            f"{facts.n_compared:,} of {gappy:,} columns with gaps."
+        )
+    return {
+        "groups": groups,
+        "pairs": pairs,
+        "n_more": max(0, len(facts.pairs) - MAX_PAIRS),
+        "nothing": not groups and not pairs and facts.n_compared > 1,
+        "looked": looked,
+    }
+
+
+def write_model(facts: ModelFacts, subject: Subject) -> dict[str, Any]:
+    """Return what the model found."""
+    names = subject.names
+    K = facts.n_components
+    largest = facts.profiles[0]
+    if K == 1:
+        finding = (
+            "One Gaussian, a single cloud of rows around one mean, describes the table: there are "
+            "no groups to tell apart."
+        )
+    elif facts.united:
+        sizes = listed([str(size) for size in facts.united])
+        finding = (
+            f"Mixtures of {sizes} Gaussians "
+            f"{'filled hidden cells best, and ' if facts.selection[0].error > 0 else ''}"
+            f"were united into one of {K}; the largest component stands for "
+            f"{percent(largest.weight)} of the rows."
+        )
+    else:
+        finding = (
+            f"{K} Gaussians describe the table, each a kind of row; the largest stands for "
+            f"{percent(largest.weight)} of the rows."
+        )
+    ended = facts.stop_reason
+    if not facts.united:
+        ended = f"{amount(facts.n_iter, 'iteration')}; {ended}"
+    if not facts.converged:
+        ended += ". The fit did not converge: more iterations may change the result a little"
+    return {
+        "finding": finding,
+        "united": bool(facts.united),
+        "profiles": [
+            {
+                "number": profile.number,
+                "weight": percent(profile.weight),
+                "width": f"{100 * profile.weight:.1f}",
+                "marks": [
+                    {
+                        "name": label(names[mark.column]),
+                        "word": "high" if mark.deviations > 0 else "low",
+                        "mean": number(mark.mean),
+                        "overall": number(mark.overall),
+                    }
+                    for mark in profile.marks[:MAX_MARKS]
+                ],
+            }
+            for profile in facts.profiles[:MAX_PROFILES]
+        ]
+        if K > 1
+        else [],
+        "n_more": max(0, K - MAX_PROFILES),
+        "heat": _draw_profiles(facts, names) if K > 1 else None,
+        "sizes": _draw_sizes(facts)
+        if any(each.error > 0 for each in facts.selection[1:])
+        else None,
+        "climb": _draw_climb(facts) if len(facts.objective) > 1 else None,
+        "log_likelihood": number(facts.log_likelihood),
+        "ended": ended,
+        "plan": _write_plan(facts),
+        "explanation": facts.explanation,
+    }
+
+
+def _draw_profiles(facts: ModelFacts, names: list[str]) -> Picture | None:
+    spread = np.ptp(facts.deviations, axis=0)
+    columns = np.sort(np.argsort(-spread, kind="stable")[:MAX_HEAT_COLUMNS])
+    columns = columns[spread[columns] > 0]
+    if not columns.size or np.abs(facts.deviations[:, columns]).max() < MARKED:
+        return None
+    shown = facts.deviations[:MAX_HEAT_COMPONENTS, columns]
+    shares = [
+        f"{100 * p.weight:.0f}" if p.weight >= 0.1 else f"{100 * p.weight:.1f}"
+        for p in facts.profiles[: len(shown)]
+    ]
+    svg = draw_profiles(shown, shares, [names[j] for j in columns])
+    caption = (
+        "Each column of the picture is a component, with its share of the rows above it; colours "
+        "tell where its mean lies for each column of the table."
+    )
+    if facts.n_components > len(shown):
+        caption += f" The {len(shown)} largest of {facts.n_components} components are drawn."
+    if len(columns) < len(spread):
+        caption += f" Of {len(spread):,} columns, the {len(columns)} that differ most are drawn."
+    top = facts.profiles[0].marks[:1]
+    tail = (
+        f" The largest is most marked in {label(names[top[0].column])}, "
+        f"{signed(top[0].deviations)} standard deviations."
+        if top
+        else ""
+    )
+    alternative = (
+        f"Heat map of the means of {len(shown)} components in {len(columns)} columns.{tail}"
+    )
+    return make_picture(svg, alternative, caption)
+
+
+def _draw_sizes(facts: ModelFacts) -> Picture:
+    tried = facts.selection
+    best = min(tried, key=lambda each: each.error)
+    kept = listed([str(each.n_components) for each in tried if each.share > 0])
+    return make_picture(
+        draw_selection(tried),
+        f"Error of hidden cells by number of Gaussians, from {tried[0].error:.3f} with "
+        f"{tried[0].n_components} to {best.error:.3f} with {best.n_components}.",
+        f"How the size was chosen: {len(tried)} sizes were fitted with a fifth of the known cells "
+        f"hidden; the error, in standard deviations of the column, is lowest with "
+        f"{best.n_components} ({best.error:.3f}). Kept: {kept}.",
+    )
+
+
+def _draw_climb(facts: ModelFacts) -> Picture:
+    first, last = facts.objective[0], facts.objective[-1]
+    return make_picture(
+        draw_climb(facts.objective),
+        f"Log-likelihood per row by iteration, from {first:.3f} to {last:.3f}.",
+        "How the fit went: every iteration raises the log-likelihood per row, which tells how "
+        "probable the known values are under the model.",
+    )
+
+
+def _write_plan(facts: ModelFacts) -> str:
+    if not facts.n_patterns:
+        return ""
+    other = facts.n_patterns - facts.n_missing_side
+    return (
+        f"Rows that miss the same columns are computed together: the fit saw "
+        f"{amount(facts.n_patterns, 'such pattern')}. Each is worked out from whichever is fewer, "
+        f"its missing columns ({amount(facts.n_missing_side, 'pattern')}) or its known ones "
+        f"({amount(other, 'pattern')}). There are several ways to do this, all with the same "
+        f"result; the one called “{facts.solver}” was taken, "
+        f"{facts.reason if facts.asked else REASONS.get(facts.solver, facts.reason)}"
+    )
