@@ -15,7 +15,7 @@ from gapmix.repair import find_empty, split_heaviest
 from gapmix.rows import Block, Rows, deal_lanes
 from gapmix.solvers import Solver
 from gapmix.statistics import Moments, Statistics, merge_into, zero_statistics
-from gapmix.stopping import N_AGREEING, N_LOOKED_AT, is_steady, to_limit
+from gapmix.stopping import N_AGREEING, N_LOOKED_AT, longest_step, to_limit
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -380,8 +380,9 @@ def _step(
             equal_weights=settings.equal_weights,
         )
         proposal = None
-        if is_steady(state.objectives, len(resp)):
-            accelerator, proposal = accelerate.propose(accelerator)
+        longest = longest_step(state.objectives, len(resp))
+        if longest > 1.0:
+            accelerator, proposal = accelerate.propose(accelerator, longest)
         if proposal is not None:
             try:
                 prepared = solver.prepare(proposal)
