@@ -244,6 +244,7 @@ def run(
     engine: Engine,
     *,
     keep_start: bool = False,
+    events: tuple[str, ...] = (),
     validation: Rows | None = None,
     callback: Callable[[Iteration], bool | None] | None = None,
     resume: Progress | None = None,
@@ -261,20 +262,20 @@ def run(
     turn out to be lower they are rejected, and the pass after that is at the plain step.
 
     After every iteration `save` is given all that is needed to `resume` from there, to the same
-    bits; `start` is not looked at then.
+    bits; `start` is not looked at then. The first record begins with the given `events`.
     """
-    events: tuple[str, ...] = ()
     history: list[Iteration] = []
     stop_reason, unless_converged = None, f"max_iter={settings.max_iter} iterations were reached"
     if resume is None:
-        settings, start, events = _with_target(
+        settings, start, found = _with_target(
             solver, rows, start, settings, engine, keep_start=keep_start
         )
+        events += found
         start = start._replace(covariances=restrict(start.covariances, settings.regularizer))
         method = _method(settings)
         state = State(start, None if method is None else accelerate.State(method))
     else:
-        state, stop_reason = resume.state, resume.stop_reason
+        state, stop_reason, events = resume.state, resume.stop_reason, ()
         history += resume.history
         held = settings.regularizer._replace(target=resume.target, center=resume.center)
         settings = settings._replace(regularizer=held)

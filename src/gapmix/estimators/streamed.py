@@ -19,7 +19,7 @@ from gapmix.density import Density
 from gapmix.engines.choose import open_shard_engine
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.threads import open_engine
-from gapmix.estimators import climb, options
+from gapmix.estimators import climb, options, starting
 from gapmix.estimators.progress import reporting
 from gapmix.estimators.validation import column_names, read_table, warn_codes
 from gapmix.estimators.warning import warn_user
@@ -119,6 +119,7 @@ def fit_source(
         target = estimator._target if continues else None
         center = estimator._center if continues else None
         settings = options.settings(estimator, units, seen.total_weight, target, center)
+        search = starting.searches(estimator, continues=continues, validates=held is not None)
         with (
             open_engine(estimator.n_jobs) as engine,
             reporting(estimator.verbose, estimator.verbose_interval, estimator.n_init) as report,
@@ -128,12 +129,14 @@ def fit_source(
                 chosen.solver,
                 rows,
                 [
-                    partial(estimator._start, sample_rows, units, np.random.default_rng(seed))
+                    partial(
+                        starting.begin, estimator, sample_rows, units, engine, seed, search=search
+                    )
                     for seed in seeds[1:]
                 ],
                 settings,
                 engine,
-                keep_start=continues or options.is_whole_start_given(estimator),
+                keep_start=continues or search or options.is_whole_start_given(estimator),
                 validation=held_rows,
                 report=report,
                 path=estimator.checkpoint,
