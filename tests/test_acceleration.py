@@ -205,6 +205,39 @@ def test_the_number_of_threads_changes_no_bit(method):
     assert np.array_equal(one.covariances_, two.covariances_)
 
 
+def test_proposals_are_short_while_gains_may_still_choose_between_optima():
+    centre = mixture(0, "full")
+    chart = accelerate.draw_chart(centre, "full", equal_weights=False)
+    origin = accelerate.to_vector(centre, chart)
+    rng = np.random.default_rng(0)
+    residual, step = rng.normal(size=(2, origin.size)) * 1e-3
+    state = accelerate.State(
+        "quasi-newton", chart, origin, residual, steps=(step,), changes=(0.01 * step,)
+    )
+    lengths = []
+    for longest in (1.5, 2.0, np.inf):
+        after, proposal = accelerate.propose(state, longest)
+        assert proposal is not None
+        lengths.append(np.linalg.norm(after.ahead - origin) / np.linalg.norm(residual))
+        assert after.was_cut == (longest == np.inf)  # only `reach` learns from being the limit
+    np.testing.assert_allclose(lengths, [1.5, 2.0, accelerate.FIRST_REACH])
+
+
+@pytest.mark.parametrize(
+    ("gain", "several", "one"),
+    [
+        (0.1, 1.0, 1.0),
+        (5e-3, 1.0, np.inf),
+        (5e-4, stopping.BRISK_REACH, np.inf),
+        (5e-5, np.inf, np.inf),
+    ],
+)
+def test_proposals_grow_as_gains_shrink(gain, several, one):
+    assert stopping.longest_step([0.0, gain], 3) == several
+    assert stopping.longest_step([0.0, gain], 1) == one
+    assert stopping.longest_step([0.0], 3) == 1.0
+
+
 # ------------------------------------------------------------------ stopping
 
 

@@ -208,7 +208,7 @@ PARAMETERS = [
         (name, value, f"{name}={value!r} is not known. Use {allowed}.")
         for name, allowed in (
             ("covariance_type", "one of 'full', 'tied', 'diag', 'spherical'"),
-            ("init_params", "one of 'kmeans', 'k-means++', 'random', 'random_from_data'"),
+            ("init_params", "one of 'kmeans', 'k-means++', 'random', 'random_from_data', 'auto'"),
             ("weights", "one of 'learned', 'equal'"),
             ("init_covariance", "one of 'available', 'filled'"),
             ("accelerate", "one of 'auto', 'squarem', 'anderson', None"),

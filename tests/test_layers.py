@@ -40,6 +40,8 @@ ORDER = [
         "stopping",
         "em",
         "conditional",
+        "regroup",
+        "starts",
         "selection",
         "calibrate",
     ),
@@ -57,6 +59,7 @@ ORDER = [
     *(
         "estimators.progress",
         "estimators.glance",
+        "estimators.starting",
         "estimators.climb",
         "estimators.streamed",
         "estimators.stream",

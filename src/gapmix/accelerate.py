@@ -209,8 +209,11 @@ def restart(state: State) -> State:
 # ---------------------------------------------------------------------- what to try next
 
 
-def propose(state: State) -> tuple[State, Parameters | None]:
-    """Return parameters worth a pass instead of the plain step, or None if there are none."""
+def propose(state: State, longest: float = np.inf) -> tuple[State, Parameters | None]:
+    """Return parameters worth a pass instead of the plain step, or None if there are none.
+
+    They are at most `longest` times as far away as the plain step, whatever was learned of `reach`.
+    """
     stay = state._replace(was_plain=True, to_gain=np.inf)
     if state.chart is None or state.point is None or state.residual is None or not state.steps:
         return stay, None
@@ -225,18 +228,24 @@ def propose(state: State) -> tuple[State, Parameters | None]:
         step = _squared_step(state.steps[-1], state.changes[-1])
     else:
         return stay, None
-    longest, length = state.reach * _length(residual), _length(step)
+    unit, length = _length(residual), _length(step)
     if not float(step @ residual) > 0.0 or not np.isfinite(length):
         return restart(state), None  # not uphill: what was remembered misleads
-    cut = length > longest
+    allowed = min(state.reach, longest) * unit
+    cut = length > allowed
     if cut:
-        step *= longest / length
+        step *= allowed / length
     ahead = state.point + step
     with np.errstate(all="ignore"):
         parameters = to_parameters(ahead, state.chart)
     if not all(np.isfinite(array).all() for array in parameters):
         return refuse(state), None
-    taken = stay._replace(ahead=ahead, was_plain=False, was_cut=cut, n_taken=state.n_taken + 1)
+    taken = stay._replace(
+        ahead=ahead,
+        was_plain=False,
+        was_cut=cut and state.reach <= longest,
+        n_taken=state.n_taken + 1,
+    )
     return taken, parameters
 
 

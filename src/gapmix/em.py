@@ -16,7 +16,7 @@ from gapmix.repair import CollapseError, make_factorable, prepare, revive
 from gapmix.rows import Block, Rows, deal_lanes
 from gapmix.solvers import Solver
 from gapmix.statistics import Moments, Statistics, merge_into, zero_statistics
-from gapmix.stopping import N_AGREEING, N_LOOKED_AT, is_steady, to_limit
+from gapmix.stopping import N_AGREEING, N_LOOKED_AT, longest_step, to_limit
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -260,6 +260,7 @@ def run(
     engine: Engine,
     *,
     keep_start: bool = False,
+    events: tuple[str, ...] = (),
     validation: Rows | None = None,
     callback: Callable[[Iteration], bool | None] | None = None,
     resume: Progress | None = None,
@@ -277,21 +278,21 @@ def run(
     turn out to be lower they are rejected, and the pass after that is at the plain step.
 
     After every iteration `save` is given all that is needed to `resume` from there, to the same
-    bits; `start` is not looked at then.
+    bits; `start` is not looked at then. The first record begins with the given `events`.
     """
-    events: tuple[str, ...] = ()
     history: list[Iteration] = []
     stop_reason, unless_converged = None, f"max_iter={settings.max_iter} iterations were reached"
     if resume is None:
         at_hand = rows if isinstance(rows, Rows) else rows.sample
-        settings, start, events = _with_target(
+        settings, start, found = _with_target(
             solver, at_hand, start, settings, engine, keep_start=keep_start
         )
+        events += found
         start = start._replace(covariances=restrict(start.covariances, settings.regularizer))
         method = _method(settings)
         state = State(start, None if method is None else accelerate.State(method))
     else:
-        state, stop_reason = resume.state, resume.stop_reason
+        state, stop_reason, events = resume.state, resume.stop_reason, ()
         history += resume.history
         held = settings.regularizer._replace(target=resume.target, center=resume.center)
         settings = settings._replace(regularizer=held)
@@ -401,8 +402,9 @@ def _step(
             equal_weights=settings.equal_weights,
         )
         proposal = None
-        if is_steady(state.objectives, len(resp)):
-            accelerator, proposal = accelerate.propose(accelerator)
+        longest = longest_step(state.objectives, len(resp))
+        if longest > 1.0:
+            accelerator, proposal = accelerate.propose(accelerator, longest)
         if proposal is not None:
             try:
                 prepared = solver.prepare(proposal)

@@ -11,8 +11,10 @@ N_LOOKED_AT = 2 * WINDOW + 1  # objectives that the estimate looks at
 N_AGREEING = 2  # passes in a row whose estimates must be small: one may be so by chance
 LARGEST_RATIO = 0.999  # of successive gains; beyond, the limit is too far to be told
 # Gains per row below which EM only creeps. Larger ones may still be choosing between optima, and a
-# long proposal would choose another; one component has one optimum.
+# long proposal would choose another, so proposals are kept short then, or are not made at all; one
+# component has one optimum.
 STEADY_GAIN, STEADY_GAIN_ALONE = 1e-4, 1e-2
+BRISK_GAIN, BRISK_REACH = 1e-3, 2.0
 NOISE = 8.0  # gains of so many units in the last place are rounding error
 
 
@@ -33,7 +35,11 @@ def to_limit(objectives: Sequence[float]) -> float:
     return gain * ratio / (1.0 - ratio)
 
 
-def is_steady(objectives: Sequence[float], n_components: int) -> bool:
-    """Tell whether gains have become small, so that EM only creeps towards an optimum."""
-    largest = STEADY_GAIN_ALONE if n_components == 1 else STEADY_GAIN
-    return len(objectives) > 1 and objectives[-1] - objectives[-2] < largest
+def longest_step(objectives: Sequence[float], n_components: int) -> float:
+    """Return how many times as long as the plain step a proposal may be; 1 asks for plain steps."""
+    if len(objectives) < 2:
+        return 1.0
+    gain = objectives[-1] - objectives[-2]
+    if gain < (STEADY_GAIN_ALONE if n_components == 1 else STEADY_GAIN):
+        return np.inf
+    return BRISK_REACH if gain < BRISK_GAIN else 1.0

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from gapmix import checkpoint, em
 from gapmix.estimators import options
 from gapmix.estimators.progress import Report
-from gapmix.parameters import Parameters
+from gapmix.estimators.starting import Start
 from gapmix.rows import Rows
 from gapmix.scaling import Scaling
 from gapmix.solvers import SOLVERS
@@ -47,7 +47,7 @@ def begin(estimator: Any) -> tuple[checkpoint.Saved | None, tuple[int, ...]]:
 def climb(
     solver: str,
     rows: Rows | em.Shards,
-    starts: Sequence[Callable[[], Parameters]],
+    starts: Sequence[Callable[[], Start]],
     settings: em.Settings,
     engine: em.Engine,
     *,
@@ -67,14 +67,15 @@ def climb(
     first = 0 if saved is None else saved.number
     writer = None if path is None or fresh is None else checkpoint.Writer(path, fresh)
     for number in range(first, len(starts)):
-        start = starts[number]() if resume is None else resume.state.parameters
+        start = starts[number]() if resume is None else Start(resume.state.parameters)
         fit = em.run(
             SOLVERS[solver],
             rows,
-            start,
+            start.parameters,
             settings,
             engine,
             keep_start=keep_start,
+            events=start.events,
             validation=validation,
             callback=report(number),
             resume=resume,

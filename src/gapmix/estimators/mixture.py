@@ -16,7 +16,7 @@ from gapmix.calibrate import costs_for
 from gapmix.density import Density
 from gapmix.engines.choose import is_remote
 from gapmix.engines.threads import open_engine
-from gapmix.estimators import climb, options
+from gapmix.estimators import climb, options, starting
 from gapmix.estimators.glance import GlanceMixin
 from gapmix.estimators.progress import reporting
 from gapmix.estimators.stream import partial_fit
@@ -70,8 +70,11 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
         Largest number of iterations.
     n_init : int, default=1
         Number of starts; the best is kept.
-    init_params : {'kmeans', 'k-means++', 'random', 'random_from_data'}, default='kmeans'
-        How means are started, over the observed values.
+    init_params : {'kmeans', 'k-means++', 'random', 'random_from_data', 'auto'}, default='kmeans'
+        How means are started, over the observed values. 'auto' compares several starts by k-means
+        on a sample of the rows, climbs a little from the best, and merges and splits components
+        that sit badly, for the work of a few iterations: see `history_[0].events`. With rows to
+        stop on, it is 'kmeans'.
     weights_init, means_init, precisions_init : array-like, default=None
         Starting values, in the shapes scikit-learn uses.
     random_state : int, RandomState instance or None, default=None
@@ -336,6 +339,7 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
             target = self._target
         center = self._center if continues else None
         settings = options.settings(self, units, float(rows.weight.sum()), target, center)
+        search = starting.searches(self, continues=continues, validates=held is not None)
         unit = options.log_unit(rows, units)
         held_unit = 0.0 if validation_rows is None else options.log_unit(validation_rows, units)
         with (
@@ -353,12 +357,12 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
                 chosen.solver,
                 rows,
                 [
-                    partial(self._start, rows, units, np.random.default_rng(seed))
+                    partial(starting.begin, self, rows, units, engine, seed, search=search)
                     for seed in start_seeds
                 ],
                 settings,
                 engine,
-                keep_start=continues or options.is_whole_start_given(self),
+                keep_start=continues or search or options.is_whole_start_given(self),
                 validation=validation_rows,
                 report=report,
                 path=self.checkpoint,
@@ -449,7 +453,7 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
             units,
             self.n_components,
             self.covariance_type,
-            method=self.init_params,
+            method="kmeans" if self.init_params == "auto" else self.init_params,
             init_covariance=self.init_covariance,
             equal_weights=self.weights == "equal",
             rng=rng,

@@ -36,7 +36,7 @@ MEAN_ROWS = 10.0  # mean_shrinkage="auto": filled cells were best with 3 to 30 o
 AUTO_ACCELERATE = "quasi-newton"  # needs the fewest passes; see benchmarks/convergence.py
 CHOICES = {
     "covariance_type": covariance.TYPES,
-    "init_params": initialize.METHODS,
+    "init_params": (*initialize.METHODS, "auto"),
     "weights": ("learned", "equal"),
     "solver": ("auto", *SOLVERS),
     "init_covariance": ("available", "filled"),

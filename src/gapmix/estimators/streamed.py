@@ -20,7 +20,7 @@ from gapmix.density import Density
 from gapmix.engines.choose import open_shard_engine
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.threads import count_threads, open_engine
-from gapmix.estimators import climb, options
+from gapmix.estimators import climb, options, starting
 from gapmix.estimators.progress import reporting
 from gapmix.estimators.validation import column_names, read_table, warn_codes
 from gapmix.estimators.warning import warn_user
@@ -167,6 +167,7 @@ def fit_source(
         center = estimator._center if continues else None
         settings = options.settings(estimator, units, seen.total_weight, target, center)
         unit = float(seen.summary.total @ np.log(units.scale) / seen.total_weight)
+        search = starting.searches(estimator, continues=continues, validates=held is not None)
         with (
             open_engine(estimator.n_jobs) as engine,
             reporting(
@@ -182,12 +183,14 @@ def fit_source(
                 chosen.solver,
                 rows,
                 [
-                    partial(estimator._start, sample_rows, units, np.random.default_rng(seed))
+                    partial(
+                        starting.begin, estimator, sample_rows, units, engine, seed, search=search
+                    )
                     for seed in seeds[1:]
                 ],
                 settings,
                 engine,
-                keep_start=continues or options.is_whole_start_given(estimator),
+                keep_start=continues or search or options.is_whole_start_given(estimator),
                 validation=held_rows,
                 report=report,
                 path=estimator.checkpoint,
