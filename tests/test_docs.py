@@ -13,6 +13,7 @@ import shlex
 import subprocess
 
 import numpy as np
+import polars
 import pytest
 from docs.check_links import find_dead
 from sklearn.datasets import load_iris
@@ -32,12 +33,13 @@ def name(page):
 
 
 def write_tables(folder):
-    """Write the tables that commands speak of: data.csv, and new.csv with the same columns."""
+    """Write the tables that commands speak of: data.csv, and others with the same columns."""
     x = load_iris().data.copy()
     x[np.random.default_rng(0).random(x.shape) < 0.2] = np.nan
     for file, rows in (("data.csv", x[::2]), ("new.csv", x[1::2])):
         lines = [",".join("" if np.isnan(v) else f"{v:g}" for v in row) for row in rows]
         (folder / file).write_text("\n".join(["a,b,c,d", *lines]) + "\n")
+    polars.DataFrame(x, schema=list("abcd")).fill_nan(None).write_parquet(folder / "big.parquet")
 
 
 def commands(block):
@@ -55,6 +57,18 @@ def timeless(text):
     return [re.sub(r"[\d.]+ s\b", "_ s", " ".join(line.split())) for line in text.splitlines()]
 
 
+def agree(shown, found):
+    """Tell whether lines are the same but for one unit in the last digit of a decimal fraction.
+
+    Machines round differently, and what is cut off after two digits may then end on another one.
+    """
+    number = r"-?\d+\.\d*"
+    if re.sub(number, "#", shown) != re.sub(number, "#", found):
+        return False
+    pairs = zip(re.findall(number, shown), re.findall(number, found), strict=True)
+    return all(abs(float(a) - float(b)) < 1.5 * 10.0 ** -len(a.partition(".")[2]) for a, b in pairs)
+
+
 def run_commands(block, gapmix, folder, where):
     """Run the commands of a block; those that set up an environment are left out."""
     for words, shown in commands(block):
@@ -65,7 +79,10 @@ def run_commands(block, gapmix, folder, where):
             ran = gapmix(folder, *words[1:], COLUMNS="80")
             assert ran.code == 0, f"{where}: {line}\n{ran.err}"
             found = timeless(ran.err + "\n" + ran.out)
-            assert [each for each in timeless(shown) if each not in found] == [], where
+            lost = [
+                line for line in timeless(shown) if not any(agree(line, other) for other in found)
+            ]
+            assert lost == [], where
         else:
             ran = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
             assert ran.stdout == shown, f"{where}: {line}"
@@ -86,7 +103,9 @@ def test_every_block_runs_and_prints_what_is_shown(page, gapmix, tmp_path, monke
             printed = out.getvalue()
         elif block.kind == "text":
             assert printed is not None, f"{where}: nothing printed this"
-            assert printed == block.text, where
+            assert agree(" ".join(block.text.split()), " ".join(printed.split())), (
+                f"{where} prints\n{printed}"
+            )
             printed = None
         elif block.kind in ("console", ""):
             run_commands(block, gapmix, tmp_path, where)

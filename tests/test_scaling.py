@@ -47,8 +47,9 @@ def test_internal_columns_have_mean_near_zero_and_variance_near_one(x):
     for j, column in enumerate(inside.T):
         seen = column[~np.isnan(column)]
         assert scaling.known[j] == (seen.size > 0)
-        if np.unique(seen).size < 2:
-            continue
+        given_values = x[~np.isnan(x[:, j]), j]
+        if given_values.size < 2 or given_values.std() <= 8 * EPS * np.abs(given_values).max():
+            continue  # equal but for rounding: its own magnitude is the unit
         largest = np.abs(x[~np.isnan(x[:, j]), j]).max() / scaling.scale[j]
         assume(largest < 1e12)  # beyond, the column's digits are spent on its mean
         assert np.abs(seen.mean() - scaling.mean[j]) <= 4 * EPS * largest + 1e-12
