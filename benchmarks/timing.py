@@ -13,6 +13,8 @@ from benchmarks.contestants import Contestant
 WARM_UP = 1  # iterations that are not counted: compiled code is loaded in the first
 LEAST = 2  # iterations that are, whatever they cost
 COMMON = WARM_UP + LEAST
+SETTLE = 0.25  # seconds of iterations before one is timed: BLAS threads of whoever ran before go on
+# spinning for a tenth of a second, and those of whoever runs now must wake up
 
 
 class Timing(NamedTuple):
@@ -32,25 +34,44 @@ def interleave(contestants: Sequence[Contestant], repeats: int, budget: float) -
 
     Who has used up `budget` seconds of the clock sits out the rest.
     """
-    seconds: list[list[float]] = [[] for _ in contestants]
-    used = [0.0 for _ in contestants]
-    common: list[float | None] = [None for _ in contestants]
-    order = list(range(len(contestants)))
+    runs = [_Run(contestant) for contestant in contestants]
     for turn in range(-WARM_UP, repeats):
-        for i in order if turn % 2 == 0 else order[::-1]:
-            if len(seconds[i]) < COMMON or used[i] < budget:
-                began = time.perf_counter()
-                seconds[i].append(contestants[i].step())
-                used[i] += time.perf_counter() - began
-                if len(seconds[i]) == COMMON:
-                    common[i] = contestants[i].log_likelihood
-    return [
-        _summarise(s, contestant, value)
-        for s, contestant, value in zip(seconds, contestants, common, strict=True)
-    ]
+        for run in runs if turn % 2 == 0 else runs[::-1]:
+            if run.n_steps < COMMON or run.used < budget:
+                run.time_one()
+    return [run.summarise() for run in runs]
 
 
-def _summarise(seconds: list[float], contestant: Contestant, common: float | None) -> Timing:
-    timed = seconds[WARM_UP:]
-    q1, median, q3 = (float(q) for q in np.percentile(timed, [25, 50, 75]))
-    return Timing(median, q1, q3, len(timed), len(seconds), contestant.log_likelihood, common)
+class _Run:
+    """What one contestant has done so far."""
+
+    def __init__(self, contestant: Contestant) -> None:
+        self.contestant = contestant
+        self.seconds: list[float] = []
+        self.n_steps = 0
+        self.used = 0.0
+        self.common: float | None = None
+
+    def time_one(self) -> None:
+        """Time one iteration as it is in the midst of a fit, after others of the same contestant."""
+        began = time.perf_counter()
+        seconds = self._step()
+        while time.perf_counter() - began < SETTLE:
+            seconds = self._step()
+        self.seconds.append(seconds)
+
+    def _step(self) -> float:
+        began = time.perf_counter()
+        seconds = self.contestant.step()
+        self.used += time.perf_counter() - began
+        self.n_steps += 1
+        if self.n_steps == COMMON:
+            self.common = self.contestant.log_likelihood
+        return seconds
+
+    def summarise(self) -> Timing:
+        """Return quartiles of the seconds that count."""
+        timed = self.seconds[WARM_UP:]
+        q1, median, q3 = (float(q) for q in np.percentile(timed, [25, 50, 75]))
+        last = self.contestant.log_likelihood
+        return Timing(median, q1, q3, len(timed), self.n_steps, last, self.common)
