@@ -53,7 +53,7 @@ class _Run:
         self.common: float | None = None
 
     def time_one(self) -> None:
-        """Time one iteration as it is in the midst of a fit, after others of the same contestant."""
+        """Time one iteration as it is in the midst of a fit, after others of its own."""
         began = time.perf_counter()
         seconds = self._step()
         while time.perf_counter() - began < SETTLE:
