@@ -29,7 +29,9 @@ class Timing(NamedTuple):
     log_likelihood_common: float | None  # at iteration COMMON, which everyone reaches
 
 
-def interleave(contestants: Sequence[Contestant], repeats: int, budget: float) -> list[Timing]:
+def interleave(
+    contestants: Sequence[Contestant], repeats: int, budget: float, settle: float = SETTLE
+) -> list[Timing]:
     """Time one iteration of each in turn, `repeats` times, the order reversed every other time.
 
     Who has used up `budget` seconds of the clock sits out the rest.
@@ -37,8 +39,8 @@ def interleave(contestants: Sequence[Contestant], repeats: int, budget: float) -
     runs = [_Run(contestant) for contestant in contestants]
     for turn in range(-WARM_UP, repeats):
         for run in runs if turn % 2 == 0 else runs[::-1]:
-            if run.n_steps < COMMON or run.used < budget:
-                run.time_one()
+            if len(run.seconds) < COMMON or run.used < budget:
+                run.time_one(settle)
     return [run.summarise() for run in runs]
 
 
@@ -52,11 +54,11 @@ class _Run:
         self.used = 0.0
         self.common: float | None = None
 
-    def time_one(self) -> None:
+    def time_one(self, settle: float) -> None:
         """Time one iteration as it is in the midst of a fit, after others of its own."""
         began = time.perf_counter()
         seconds = self._step()
-        while time.perf_counter() - began < SETTLE:
+        while time.perf_counter() - began < settle:
             seconds = self._step()
         self.seconds.append(seconds)
 

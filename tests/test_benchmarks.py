@@ -132,12 +132,15 @@ def test_who_is_slow_sits_out_and_the_order_alternates():
             return self.seconds
 
     made = [Fixed("a", 1.0), Fixed("b", 2.0)]
-    first, second = timing.interleave(made, 4, 10.0)
+    first, second = timing.interleave(made, 4, 10.0, settle=0.0)
     assert (first.median, first.n_timed, first.iterations) == (1.0, 4, 5)
     assert (second.median, second.q1, second.q3) == (2.0, 2.0, 2.0)
     assert calls == ["b", "a", "a", "b", "b", "a", "a", "b", "b", "a"]
-    first, _ = timing.interleave(made, 9, 0.0)
+    first, _ = timing.interleave(made, 9, 0.0, settle=0.0)
     assert first.n_timed == timing.LEAST
+    first, _ = timing.interleave(made, 1, 0.0, settle=0.01)
+    assert first.n_timed == 1
+    assert first.iterations > 10  # those before the timed ones
 
 
 def test_run_prints_what_it_promises():
