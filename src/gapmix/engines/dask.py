@@ -27,6 +27,7 @@ MAX_LOSSES = 6  # workers lost in one pass after which it is given up
 WORKERLESS = 30.0  # seconds without any worker after which waiting ends
 ANSWER = 5  # seconds for the scheduler to answer
 CONNECT = 20  # seconds to reach a scheduler
+KEPT_BYTES = 2**26  # that a worker of our own cluster may keep for its next block
 FROZEN = "45s"  # of silence after which our own cluster gives a worker up
 
 
@@ -295,7 +296,11 @@ def open_local_cluster(n_workers: int) -> Any:
     It listens on the loopback interface, at free ports, and has no dashboard.
     """
     dask, distributed = need("dask", "dask"), need("distributed", "dask")
-    with dask.config.set({"distributed.scheduler.worker-ttl": FROZEN}):
+    given = {"distributed.scheduler.worker-ttl": FROZEN}
+    # Dask lets workers give memory back at once, and every block of a pass would ask for it anew.
+    before = "distributed.nanny.pre-spawn-environ.MALLOC_{}_THRESHOLD_"
+    given |= {before.format(which): str(KEPT_BYTES) for which in ("TRIM", "MMAP")}
+    with dask.config.set(given):
         return distributed.LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
