@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.progress import listening
 from gapmix.estimators.tablemodel import TableModel
 from gapmix.jobs.models import columns_to_plain
@@ -38,6 +39,33 @@ class FitSummary(NamedTuple):
     selection: tuple[Candidate, ...] = ()  # the sizes compared, if the size was to be found
 
 
+class Ear:
+    """Hears how a fit goes on: asks who watches whether to stop, and tells how it went."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._began = time.perf_counter()
+        self._interrupted = False
+
+    def hear(self, event: Any) -> bool:
+        """Return whether the fit is to stop, once and for all."""
+        self._interrupted = self._watch.iteration(event) or self._interrupted
+        return self._interrupted
+
+    def sum_up(self, mixture: GaussianMixture, selection: tuple[Candidate, ...]) -> FitSummary:
+        """Return how the fit of a mixture went, from the first word until now."""
+        return FitSummary(
+            len(mixture.weights_),
+            mixture.n_iter_,
+            bool(mixture.converged_),
+            self._interrupted,
+            mixture.stop_reason_,
+            float(mixture.history_[-1].log_likelihood),
+            time.perf_counter() - self._began,
+            selection,
+        )
+
+
 def fit_model(table: Table, fitting: Fitting, watch: Watch) -> tuple[TableModel, FitSummary]:
     """Fit a mixture to the matrix of a table; an interrupted fit keeps what it has."""
     return fit_imputer(table, fitting, watch)[1:]
@@ -51,16 +79,9 @@ def fit_imputer(
     schema, matrix = table.scan.schema, table.scan.matrix
     names = feature_names(schema)
     bounds = read_bounds(fitting.bounds, schema)
-    began = time.perf_counter()
+    ear = Ear(watch)
     watch.stage("Fitting", fitting.max_iter)
-    interrupted = False
-
-    def listen(event: Any) -> bool:
-        nonlocal interrupted
-        interrupted = watch.iteration(event) or interrupted
-        return interrupted
-
-    with telling(names, watch), listening(listen):
+    with telling(names, watch), listening(ear.hear):
         imputer = make_imputer(fitting).fit(matrix)
     mixture = imputer.mixture_
     model = TableModel().fit(
@@ -70,17 +91,7 @@ def fit_imputer(
         marks=sorted(table.marks.texts),
         bounds=bounds,
     )
-    summary = FitSummary(
-        len(mixture.weights_),
-        mixture.n_iter_,
-        bool(mixture.converged_),
-        interrupted,
-        mixture.stop_reason_,
-        float(mixture.history_[-1].log_likelihood),
-        time.perf_counter() - began,
-        tuple(imputer.selection_),
-    )
-    return imputer, model, summary
+    return imputer, model, ear.sum_up(mixture, tuple(imputer.selection_))
 
 
 def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:

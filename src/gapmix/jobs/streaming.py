@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from gapmix.estimators.streamed import fill_pieces, fit_source
 from gapmix.estimators.tablemodel import TableModel
 from gapmix.initialize import MAX_SAMPLE
 from gapmix.jobs.filling import Filled, Fitted
-from gapmix.jobs.fitting import FitSummary, make_imputer, telling
+from gapmix.jobs.fitting import Ear, FitSummary, make_imputer, telling
 from gapmix.jobs.models import columns_from_plain, columns_to_plain, load_model, save_model
 from gapmix.jobs.pieces import (
     PieceTable,
@@ -156,31 +156,14 @@ def _fit(
     names = feature_names(schema)
     bounds = read_bounds(fitting.bounds, schema)
     table = open_pieces(place, layout, schema, names, how.memory or DEFAULT_MEMORY)
-    began = time.perf_counter()
-    interrupted = False
-
-    def listen(event: Any) -> bool:
-        nonlocal interrupted
-        interrupted = watch.iteration(event) or interrupted
-        return interrupted
-
-    with telling(names, watch), listening(listen):
+    ear = Ear(watch)
+    with telling(names, watch), listening(ear.hear):
         n_components, candidates = _find_size(table.source, fitting, how, watch)
         mixture = make_mixture(fitting, how, n_components)
         _tell_resume(how, watch)
         fit_source(mixture, table.source, progress=_shower(place, fitting, watch))
     model = _to_model(mixture, table, names, bounds)
-    summary = FitSummary(
-        len(mixture.weights_),
-        mixture.n_iter_,
-        bool(mixture.converged_),
-        interrupted,
-        mixture.stop_reason_,
-        float(mixture.history_[-1].log_likelihood),
-        time.perf_counter() - began,
-        candidates,
-    )
-    return Ready(table, model, summary)
+    return Ready(table, model, ear.sum_up(mixture, candidates))
 
 
 def make_mixture(fitting: Fitting, how: Streaming, n_components: int) -> GaussianMixture:
