@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from gapmix import checkpoint, em
-from gapmix.estimators import options
-from gapmix.estimators.progress import Report
+from gapmix.engines.threads import open_engine
+from gapmix.estimators import options, starting
+from gapmix.estimators.progress import Report, reporting
 from gapmix.estimators.starting import Start
+from gapmix.estimators.warning import warn_user
+from gapmix.plan import Plan
 from gapmix.rows import Rows
 from gapmix.scaling import Scaling
 from gapmix.solvers import SOLVERS
@@ -42,6 +47,61 @@ def begin(estimator: Any) -> tuple[checkpoint.Saved | None, tuple[int, ...]]:
         return saved, saved.entropy
     random = check_random_state(estimator.random_state)
     return None, tuple(random.randint(0, 2**31, size=4).tolist())
+
+
+class Task(NamedTuple):
+    """What a fit climbs on, from where, and what it is known by."""
+
+    rows: Rows | em.Shards
+    start_rows: Rows  # that starts are made from: all of them, or a sample
+    seeds: tuple[np.random.SeedSequence, ...]  # of each start
+    settings: em.Settings
+    validation: Rows | None
+    log_units: tuple[float, float]  # `options.log_unit` of the rows and of the validation rows
+    continues: bool  # from the parameters that the estimator has
+    fresh: checkpoint.Saved  # identifies this fit to its checkpoint
+    saved: checkpoint.Saved | None  # to go on from
+
+
+def fit(estimator: Any, task: Task, units: Scaling, chosen: Plan, names: list[str]) -> None:
+    """Climb from all starts, store the best in the estimator, and warn if it did not converge."""
+    search = starting.searches(
+        estimator, continues=task.continues, validates=task.validation is not None
+    )
+    with (
+        open_engine(estimator.n_jobs) as engine,
+        reporting(
+            estimator.verbose,
+            estimator.verbose_interval,
+            estimator.n_init,
+            n_components=estimator.n_components,
+            log_unit=task.log_units[0],
+        ) as report,
+        options.explaining_collapse(estimator, names),
+    ):
+        best = climb(
+            chosen.solver,
+            task.rows,
+            [
+                partial(
+                    starting.begin, estimator, task.start_rows, units, engine, seed, search=search
+                )
+                for seed in task.seeds
+            ],
+            task.settings,
+            engine,
+            keep_start=task.continues or search or options.is_whole_start_given(estimator),
+            validation=task.validation,
+            report=report,
+            path=estimator.checkpoint,
+            fresh=task.fresh,
+            saved=task.saved,
+        )
+        history = options.history_to_user(best.history, *task.log_units)
+        estimator._store(best._replace(history=history), units, chosen)
+    if not best.converged and estimator.tol > 0:
+        # advice names gains, which units do not change
+        warn_user(options.advise(best, estimator.tol), ConvergenceWarning)
 
 
 def climb(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,10 +13,8 @@ from gapmix import checkpoint, density, em, initialize, plan, scaling
 from gapmix.calibrate import costs_for
 from gapmix.density import Density
 from gapmix.engines.choose import is_remote
-from gapmix.engines.threads import open_engine
-from gapmix.estimators import climb, options, starting
+from gapmix.estimators import climb, options
 from gapmix.estimators.glance import GlanceMixin
-from gapmix.estimators.progress import reporting
 from gapmix.estimators.stream import partial_fit
 from gapmix.estimators.streamed import fit_source
 from gapmix.estimators.validation import (
@@ -28,7 +24,6 @@ from gapmix.estimators.validation import (
     read_weights,
     warn_codes,
 )
-from gapmix.estimators.warning import warn_user
 from gapmix.parameters import (
     Parameters,
     dense_covariances,
@@ -339,41 +334,19 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
             target = self._target
         center = self._center if continues else None
         settings = options.settings(self, units, float(rows.weight.sum()), target, center)
-        search = starting.searches(self, continues=continues, validates=held is not None)
-        unit = options.log_unit(rows, units)
         held_unit = 0.0 if validation_rows is None else options.log_unit(validation_rows, units)
-        with (
-            open_engine(self.n_jobs) as engine,
-            reporting(
-                self.verbose,
-                self.verbose_interval,
-                self.n_init,
-                n_components=self.n_components,
-                log_unit=unit,
-            ) as report,
-            options.explaining_collapse(self, names),
-        ):
-            best = climb.climb(
-                chosen.solver,
-                rows,
-                [
-                    partial(starting.begin, self, rows, units, engine, seed, search=search)
-                    for seed in start_seeds
-                ],
-                settings,
-                engine,
-                keep_start=continues or search or options.is_whole_start_given(self),
-                validation=validation_rows,
-                report=report,
-                path=self.checkpoint,
-                fresh=checkpoint.Saved(identity, entropy, chosen.solver, 0, None, None),
-                saved=saved,
-            )
-            history = options.history_to_user(best.history, unit, held_unit)
-            best = best._replace(history=history)
-            self._store(best, units, chosen)
-        if not best.converged and self.tol > 0:
-            warn_user(options.advise(best, self.tol), ConvergenceWarning)
+        task = climb.Task(
+            rows,
+            rows,
+            tuple(start_seeds),
+            settings,
+            validation_rows,
+            (options.log_unit(rows, units), held_unit),
+            continues,
+            checkpoint.Saved(identity, entropy, chosen.solver, 0, None, None),
+            saved,
+        )
+        climb.fit(self, task, units, chosen, names)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:

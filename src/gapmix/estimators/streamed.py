@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix import checkpoint, density, plan, scaling
@@ -19,11 +17,9 @@ from gapmix.calibrate import costs_for
 from gapmix.density import Density
 from gapmix.engines.choose import open_shard_engine
 from gapmix.engines.contract import ShardEngine
-from gapmix.engines.threads import count_threads, open_engine
-from gapmix.estimators import climb, options, starting
-from gapmix.estimators.progress import reporting
+from gapmix.engines.threads import count_threads
+from gapmix.estimators import climb, options
 from gapmix.estimators.validation import column_names, read_table, warn_codes
-from gapmix.estimators.warning import warn_user
 from gapmix.initialize import MAX_SAMPLE
 from gapmix.patterns import find_patterns
 from gapmix.rows import prepare_rows
@@ -167,41 +163,19 @@ def fit_source(
         center = estimator._center if continues else None
         settings = options.settings(estimator, units, seen.total_weight, target, center)
         unit = float(seen.summary.total @ np.log(units.scale) / seen.total_weight)
-        search = starting.searches(estimator, continues=continues, validates=held is not None)
-        with (
-            open_engine(estimator.n_jobs) as engine,
-            reporting(
-                estimator.verbose,
-                estimator.verbose_interval,
-                estimator.n_init,
-                n_components=estimator.n_components,
-                log_unit=unit,
-            ) as report,
-            options.explaining_collapse(estimator, names),
-        ):
-            best = climb.climb(
-                chosen.solver,
-                rows,
-                [
-                    partial(
-                        starting.begin, estimator, sample_rows, units, engine, seed, search=search
-                    )
-                    for seed in seeds[1:]
-                ],
-                settings,
-                engine,
-                keep_start=continues or search or options.is_whole_start_given(estimator),
-                validation=held_rows,
-                report=report,
-                path=estimator.checkpoint,
-                fresh=checkpoint.Saved(identity, entropy, chosen.solver, 0, None, None),
-                saved=saved,
-            )
-            held_unit = 0.0 if held_rows is None else options.log_unit(held_rows, units)
-            history = options.history_to_user(best.history, unit, held_unit)
-            estimator._store(best._replace(history=history), units, chosen)
-    if not best.converged and estimator.tol > 0:
-        warn_user(options.advise(best, estimator.tol), ConvergenceWarning)
+        held_unit = 0.0 if held_rows is None else options.log_unit(held_rows, units)
+        task = climb.Task(
+            rows,
+            sample_rows,
+            tuple(seeds[1:]),
+            settings,
+            held_rows,
+            (unit, held_unit),
+            continues,
+            checkpoint.Saved(identity, entropy, chosen.solver, 0, None, None),
+            saved,
+        )
+        climb.fit(estimator, task, units, chosen, names)
     return estimator
 
 
