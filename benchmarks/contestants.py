@@ -16,11 +16,11 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import iteration
 from benchmarks.problems import Problem
-from gapmix import scaling
-from gapmix.engines.threads import open_engine
+from gapmix import units as scaling
 from gapmix.parameters import NotPositiveDefiniteError
-from gapmix.patterns import find_patterns
-from gapmix.rows import prepare_rows
+from gapmix.plan.patterns import find_patterns
+from gapmix.plan.rows import prepare_rows
+from gapmix.threads import open_engine
 
 SCIKIT_LEARN = "scikit-learn, complete"
 ONE_THREAD = "scikit-learn, complete, 1 thread"  # BLAS threads do not always pay

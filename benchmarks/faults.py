@@ -28,11 +28,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from distributed import Client
 
-from gapmix import GaussianMixture, checkpoint
+from gapmix import GaussianMixture
+from gapmix.em import checkpoint
 from gapmix.engines.contract import EngineError
 from gapmix.engines.dask import open_local_cluster
+from gapmix.engines.sources import Source, open_source
 from gapmix.estimators.streamed import fit_source
-from gapmix.sources import Source, open_source
 
 N_ITERATIONS = 16
 OPTIONS = {"n_components": 3, "tol": 0.0, "max_iter": N_ITERATIONS, "random_state": 0}

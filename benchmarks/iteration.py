@@ -7,15 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.problems import Problem
-from gapmix import GaussianMixture, em, scaling
-from gapmix.covariance import log_prior
-from gapmix.engines.threads import open_engine
+from gapmix import GaussianMixture
+from gapmix import units as scaling
+from gapmix.em import run as em
 from gapmix.estimators import options
 from gapmix.parameters import Parameters
-from gapmix.plan import Plan
-from gapmix.rows import Rows
+from gapmix.plan.planner import Plan
+from gapmix.plan.rows import Rows
 from gapmix.solvers import SOLVERS, Solver
 from gapmix.statistics import Statistics
+from gapmix.structures.covariance import log_prior
+from gapmix.threads import open_engine
 
 RIDGE = 1e-3  # of the mean variance, added to the starting covariance: some pixels are constant
 

@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from distributed import Client
 
-from gapmix import scaling
-from gapmix.costs import DEFAULT
+from gapmix import units as scaling
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.dask import DaskEngine, open_local_cluster
-from gapmix.engines.threads import ShardThreads
+from gapmix.engines.local import ShardThreads
+from gapmix.engines.shards import Message, ShardedRows, Spec, build
+from gapmix.engines.sources import open_source
 from gapmix.parameters import Parameters
-from gapmix.rows import prepare_rows
-from gapmix.shards import Message, ShardedRows, Spec, build
+from gapmix.plan.costs import DEFAULT
+from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS
-from gapmix.sources import open_source
 
 
 class Shape(NamedTuple):

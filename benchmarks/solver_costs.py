@@ -19,9 +19,9 @@ import numpy as np
 
 from benchmarks import iteration, machine
 from benchmarks.problems import FAMILIES, make_problem
-from gapmix.engines.threads import open_engine
-from gapmix.patterns import find_patterns
-from gapmix.trees import count_changes, spanning_tree
+from gapmix.plan.patterns import find_patterns
+from gapmix.plan.trees import count_changes, spanning_tree
+from gapmix.threads import open_engine
 
 OUTPUT = Path(__file__).parent / "results" / "costs.json"
 CHOSEN = (

@@ -19,14 +19,14 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from benchmarks import machine
-from gapmix import em
-from gapmix.covariance import Regularizer
-from gapmix.engines.threads import open_engine
+from gapmix.em import run as em
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
-from gapmix.patterns import find_patterns
-from gapmix.plan import make_plan
-from gapmix.rows import prepare_rows
+from gapmix.plan.patterns import find_patterns
+from gapmix.plan.planner import make_plan
+from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS
+from gapmix.structures.covariance import Regularizer
+from gapmix.threads import open_engine
 
 OUTPUT = Path(__file__).parent / "results" / "stability.json"
 CONDITIONS = (1e2, 1e4, 1e6, 1e8, 1e10, 1e12)

@@ -8,7 +8,8 @@ import pytest
 from conftest import size
 from sklearn.exceptions import ConvergenceWarning
 
-from gapmix import GaussianMixture, accelerate, stopping
+from gapmix import GaussianMixture
+from gapmix.em import accelerate, stopping
 from gapmix.parameters import Parameters
 
 TYPES = ["full", "tied", "diag", "spherical"]

@@ -9,9 +9,10 @@ import time
 import numpy as np
 import pytest
 
-from gapmix import GaussianMixture, checkpoint
-from gapmix.recordfile import ModelFileError
-from gapmix.sources import open_source
+from gapmix import GaussianMixture
+from gapmix.em import checkpoint
+from gapmix.engines.sources import open_source
+from gapmix.storage.recordfile import ModelFileError
 
 FULL = "GAPMIX_FULL" in os.environ
 
@@ -134,7 +135,7 @@ SCRIPT = """
 import sys, warnings
 import numpy as np
 from gapmix import GaussianMixture, checkpoint, save
-from gapmix.sources import open_source
+from gapmix.engines.sources import open_source
 warnings.simplefilter("ignore")
 checkpoint.EVERY_ITERATIONS = 1
 folder, in_pieces = sys.argv[1], sys.argv[2] == "1"

@@ -12,12 +12,13 @@ import pytest
 from benchmarks import outofcore
 from distributed import Client
 
-from gapmix import GaussianMixture, cli, load
+from gapmix import GaussianMixture, load
+from gapmix.cli import main as cli
+from gapmix.cli import streaming
+from gapmix.cli.requests import Reading, Streaming
 from gapmix.engines import dask as dask_engine
 from gapmix.engines.dask import open_local_cluster
-from gapmix.jobs import streaming
-from gapmix.jobs.requests import Reading, Streaming
-from gapmix.sources import open_source
+from gapmix.engines.sources import open_source
 
 FIT = ("--components", "2", "--max-iter", "8")
 

@@ -7,8 +7,9 @@ from conftest import size
 from scipy.optimize import brentq
 from scipy.stats import chisquare, norm
 
-from gapmix import GaussianMixture, plan
-from gapmix.conditional import mixture_quantile
+from gapmix import GaussianMixture
+from gapmix.density.conditional import mixture_quantile
+from gapmix.plan import planner as plan
 
 TYPES = ["full", "tied", "diag", "spherical"]
 SOLVERS = ["auto", *plan.SOLVERS]

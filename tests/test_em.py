@@ -11,8 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as ScikitMixture
 from threadpoolctl import threadpool_limits
 
-from gapmix import GaussianMixture, plan
-from gapmix.plan import TreeOptions
+from gapmix import GaussianMixture
+from gapmix.plan import planner as plan
+from gapmix.plan.planner import TreeOptions
 
 TYPES = ["full", "tied", "diag", "spherical"]
 SOLVERS = ["auto", *plan.SOLVERS]

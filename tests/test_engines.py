@@ -12,18 +12,19 @@ import pytest
 from benchmarks import faults
 from distributed import Client
 
-from gapmix import GaussianMixture, scaling
-from gapmix.costs import DEFAULT
+from gapmix import GaussianMixture
+from gapmix import units as scaling
 from gapmix.engines import dask as dask_engine
 from gapmix.engines import scratch
 from gapmix.engines.contract import EngineError
 from gapmix.engines.dask import DaskEngine, open_local_cluster
-from gapmix.engines.threads import ShardThreads
+from gapmix.engines.local import ShardThreads
+from gapmix.engines.shards import Message, Spec, build, sum_shard
+from gapmix.engines.sources import open_source
 from gapmix.estimators.streamed import fit_source, impute_source
 from gapmix.parameters import Parameters
-from gapmix.shards import Message, Spec, build, sum_shard
+from gapmix.plan.costs import DEFAULT
 from gapmix.solvers import SOLVERS
-from gapmix.sources import open_source
 from gapmix.statistics import Statistics, pack, unpack
 
 FULL = "GAPMIX_FULL" in os.environ

@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gapmix import GaussianMixtureImputer, evaluate
-from gapmix.evaluate import default_imputers, hide_and_score
-from gapmix.hiding import hide
+from gapmix.evaluate.compare import default_imputers, hide_and_score
+from gapmix.selection.hiding import hide
 
 NAMES = ["a", "b", "c"]
 MIXTURE = GaussianMixtureImputer(1, max_iter=500, n_jobs=1)

@@ -19,17 +19,18 @@ from benchmarks.problems import (
 from conftest import FULL, size
 from oracles import relative
 
-from gapmix import GaussianMixture, em
-from gapmix import rows as rows_module
-from gapmix.covariance import Regularizer
+from gapmix import GaussianMixture
+from gapmix.em import run as em
 from gapmix.kernels import completing, factors, lanes, twins
 from gapmix.parameters import Parameters
-from gapmix.patterns import find_patterns
-from gapmix.plan import SOLVERS as NAMES
-from gapmix.plan import TreeOptions, make_plan
-from gapmix.rows import prepare_rows
+from gapmix.plan import rows as rows_module
+from gapmix.plan.patterns import find_patterns
+from gapmix.plan.planner import SOLVERS as NAMES
+from gapmix.plan.planner import TreeOptions, make_plan
+from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS, dual
 from gapmix.solvers.moving import MovingFactor
+from gapmix.structures.covariance import Regularizer
 
 BAR = 1e-8
 SMALLER = {

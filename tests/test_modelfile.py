@@ -25,11 +25,11 @@ from gapmix import (
     GaussianMixtureImputer,
     GaussianMixtureRegressor,
 )
-from gapmix.modelfile import ModelFileError, composed
-from gapmix.modelvalues import decode, encode
-from gapmix.plan import TreeOptions
+from gapmix.modelfile.files import ModelFileError, composed
+from gapmix.modelfile.values import decode, encode
+from gapmix.plan.planner import TreeOptions
 from gapmix.plots import plot_plan
-from gapmix.recordfile import Record, pack, read
+from gapmix.storage.recordfile import Record, pack, read
 
 DATA = Path(__file__).parent / "data"
 KINDS = ("full", "tied", "diag", "spherical")

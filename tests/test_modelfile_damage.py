@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import size
 
 import gapmix
-from gapmix.modelfile import ModelFileError
+from gapmix.modelfile.files import ModelFileError
 
 MEGABYTE = 2**20
 

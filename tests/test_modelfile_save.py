@@ -25,8 +25,9 @@ from tests.conftest import size
 from tests.test_modelfile import assert_same_bits, fit, make_rows
 
 import gapmix
-from gapmix import GaussianMixture, atomicfile
-from gapmix.modelfile import ModelFileError
+from gapmix import GaussianMixture
+from gapmix.modelfile.files import ModelFileError
+from gapmix.storage import atomicfile
 
 
 def test_only_fitted_estimators_of_gapmix_are_saved(tmp_path):
@@ -215,9 +216,9 @@ def test_other_files_are_refused_with_a_guess_at_what_they_are(tmp_path):
 KILLED = """
 import os, random, signal, sys, time
 import numpy as np
-import gapmix.atomicfile
+import gapmix.storage.atomicfile
 from gapmix.modelfile import CODECS, pack
-from gapmix.recordfile import Record
+from gapmix.storage.recordfile import Record
 
 rng = np.random.default_rng(0)
 x = rng.normal(size=(400, 40))
@@ -260,7 +261,7 @@ def read(name):
 
 for way, n_rounds in zip(sys.argv[2::2], map(int, sys.argv[3::2])):
     if way != "nameless":
-        gapmix.atomicfile.NAMELESS = 0
+        gapmix.storage.atomicfile.NAMELESS = 0
     gapmix.save(models[0], path)
     began = time.perf_counter()
     for _ in range(3):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gapmix.patterns import count_rows, find_patterns
+from gapmix.plan.patterns import count_rows, find_patterns
 
 N_EXAMPLES = size(100, 1000)
 

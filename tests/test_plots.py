@@ -12,8 +12,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from gapmix import GaussianMixture, GaussianMixtureImputer
-from gapmix.patterns import find_patterns
-from gapmix.plan import TreeOptions, make_plan
+from gapmix.evaluate.scores import Evaluation, Score
+from gapmix.plan.patterns import find_patterns
+from gapmix.plan.planner import TreeOptions, make_plan
 from gapmix.plots import (
     canvas,
     plot_convergence,
@@ -25,8 +26,7 @@ from gapmix.plots import (
     plot_plan,
     plot_selection,
 )
-from gapmix.scores import Evaluation, Score
-from gapmix.selection import Candidate
+from gapmix.selection.sizes import Candidate
 
 
 def few_patterns():

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gapmix import rows as rows_module
-from gapmix.patterns import find_patterns
-from gapmix.rows import (
+from gapmix.plan import rows as rows_module
+from gapmix.plan.patterns import find_patterns
+from gapmix.plan.rows import (
     compress_rows,
     cut_block,
     deal_lanes,

@@ -7,7 +7,7 @@ from hypothesis.extra.numpy import arrays
 from oracles import column_variances
 
 from gapmix.parameters import Parameters, parameters_to_internal, parameters_to_user
-from gapmix.scaling import measure, to_internal, to_user
+from gapmix.units import measure, to_internal, to_user
 
 N_EXAMPLES = size(100, 1000)
 EPS = np.finfo(float).eps

@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 
 from gapmix import GaussianMixtureClassifier, GaussianMixtureImputer, GaussianMixtureRegressor
 from gapmix.estimators import automatic
-from gapmix.selection import (
+from gapmix.selection.sizes import (
     SIZES,
     Candidate,
     grow,

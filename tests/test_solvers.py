@@ -8,15 +8,16 @@ import pytest
 from conftest import size
 from oracles import relative
 
-from gapmix import GaussianMixture, em
-from gapmix import rows as rows_module
-from gapmix.covariance import Regularizer
+from gapmix import GaussianMixture
+from gapmix.em import run as em
 from gapmix.parameters import Parameters
-from gapmix.patterns import find_patterns
-from gapmix.plan import make_plan
-from gapmix.rows import prepare_rows, restore_order
+from gapmix.plan import rows as rows_module
+from gapmix.plan.patterns import find_patterns
+from gapmix.plan.planner import make_plan
+from gapmix.plan.rows import prepare_rows, restore_order
 from gapmix.solvers import SOLVERS
 from gapmix.statistics import zero_statistics
+from gapmix.structures.covariance import Regularizer
 
 DENSE = [name for name, solver in SOLVERS.items() if not solver.SUMS_DIAGONAL]
 # The paper's lemma squares the condition number: it is here for its cost, not its accuracy.

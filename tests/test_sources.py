@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gapmix import GaussianMixture, scaling, sources
+from gapmix import GaussianMixture
+from gapmix import units as scaling
+from gapmix.engines import sources
+from gapmix.engines.sources import SourceError, open_source, read, read_memory
 from gapmix.estimators import streamed
 from gapmix.estimators.streamed import fit_source, impute_source
-from gapmix.sources import SourceError, open_source, read, read_memory
 
 FULL = "GAPMIX_FULL" in os.environ
 
@@ -217,7 +219,7 @@ import resource, sys, warnings
 from gapmix import GaussianMixture
 from gapmix.estimators import streamed
 from gapmix.estimators.streamed import fit_source, impute_source
-from gapmix.sources import open_source
+from gapmix.engines.sources import open_source
 warnings.simplefilter("ignore")
 small = open_source(sys.argv[2])
 fit_source(GaussianMixture(3, max_iter=2, n_jobs=2), small)  # compiles what is used

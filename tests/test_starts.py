@@ -8,12 +8,14 @@ import pytest
 from benchmarks.starts import draw_mixture
 from sklearn.exceptions import ConvergenceWarning
 
-from gapmix import GaussianMixture, em, regroup
-from gapmix.covariance import Regularizer
-from gapmix.engines.threads import open_engine
+from gapmix import GaussianMixture
+from gapmix.em import run as em
 from gapmix.parameters import Parameters
-from gapmix.rows import prepare_rows
+from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS
+from gapmix.starts import regroup
+from gapmix.structures.covariance import Regularizer
+from gapmix.threads import open_engine
 
 TYPES = ["full", "tied", "diag", "spherical"]
 

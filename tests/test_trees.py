@@ -13,10 +13,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import pdist, squareform
 
-from gapmix.costs import DEFAULT, at_size, tree_edge_seconds
-from gapmix.patterns import find_patterns
-from gapmix.plan import TreeOptions, make_plan, on_missing_side
-from gapmix.trees import (
+from gapmix.plan.costs import DEFAULT, at_size, tree_edge_seconds
+from gapmix.plan.patterns import find_patterns
+from gapmix.plan.planner import TreeOptions, make_plan, on_missing_side
+from gapmix.plan.trees import (
     Tree,
     add_medians,
     arborescence,

@@ -15,9 +15,9 @@ import polars as pl
 from rich.console import Console
 from sklearn.datasets import load_wine
 
-from gapmix.jobs import evaluating, filling
-from gapmix.jobs.requests import Fitting, Reading, Silent, Writing
-from gapmix.screen import render
+from gapmix.cli import evaluating, filling
+from gapmix.cli.requests import Fitting, Reading, Silent, Writing
+from gapmix.cli.screen import render
 
 HERE = Path(__file__).parent
 

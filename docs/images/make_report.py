@@ -18,8 +18,8 @@ from benchmarks.data import load_abalone
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
-from gapmix.jobs.reporting import report
-from gapmix.jobs.requests import Fitting, Reading, Silent
+from gapmix.cli.reporting import report
+from gapmix.cli.requests import Fitting, Reading, Silent
 
 HERE = Path(__file__).parent
 NAMES = (

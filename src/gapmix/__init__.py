@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gapmix.estimators.imputer import GaussianMixtureImputer
     from gapmix.estimators.mixture import GaussianMixture
     from gapmix.estimators.regressor import GaussianMixtureRegressor
-    from gapmix.modelfile import load, save
+    from gapmix.modelfile.files import load, save
 
 __version__ = "0.1.0"
 __all__ = [

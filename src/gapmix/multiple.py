@@ -29,7 +29,7 @@ from gapmix.estimators.validation import (
     read_table,
     read_weights,
 )
-from gapmix.text import align
+from gapmix.wording import align
 
 BOOTSTRAPS = ("rows", "bayesian", None)
 # A bootstrap fit must leave the fit it starts from: it goes on until an iteration gains less than

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from scipy.linalg import lapack
 
-from gapmix.scaling import Scaling
+from gapmix.units import Scaling
 
 SMALLEST_PIVOT = 1e-14  # of its diagonal element
 SMALLEST_VARIANCE = 1e-20  # in internal units

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import gapmix
-from gapmix.recordfile import SCHEMA
+from gapmix.storage.recordfile import SCHEMA
 
 HERE = Path(__file__).parent
 

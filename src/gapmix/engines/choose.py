@@ -8,7 +8,7 @@ from typing import Any
 
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.dask import open_dask
-from gapmix.engines.threads import ShardThreads
+from gapmix.engines.local import ShardThreads
 
 
 def is_engine(engine: Any) -> bool:

@@ -17,8 +17,9 @@ from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 from gapmix.engines.contract import EngineError, in_windows
-from gapmix.engines.threads import count_bytes, count_threads
-from gapmix.sources import ArrayPiece, DaskPiece, need, to_rows
+from gapmix.engines.local import count_bytes
+from gapmix.engines.sources import ArrayPiece, DaskPiece, need, to_rows
+from gapmix.threads import count_threads
 
 WINDOW = 32  # results fetched at a time
 ROUND_BYTES = 2**28  # of parameters, times shards, in one round of a pass

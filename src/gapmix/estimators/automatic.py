@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapmix import density, em, selection
+from gapmix import density
+from gapmix.em import run as em
 from gapmix.estimators import options
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.progress import showing
 from gapmix.parameters import parameters_to_internal, unite
-from gapmix.scaling import Scaling
-from gapmix.selection import Candidate
+from gapmix.selection import sizes as selection
+from gapmix.selection.sizes import Candidate
+from gapmix.units import Scaling
 
 logger = logging.getLogger("gapmix")
 

@@ -11,16 +11,17 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from gapmix import checkpoint, em
-from gapmix.engines.threads import open_engine
+from gapmix.em import checkpoint
+from gapmix.em import run as em
 from gapmix.estimators import options, starting
 from gapmix.estimators.progress import Report, reporting
 from gapmix.estimators.starting import Start
 from gapmix.estimators.warning import warn_user
-from gapmix.plan import Plan
-from gapmix.rows import Rows
-from gapmix.scaling import Scaling
+from gapmix.plan.planner import Plan
+from gapmix.plan.rows import Rows
 from gapmix.solvers import SOLVERS
+from gapmix.threads import open_engine
+from gapmix.units import Scaling
 
 # What may change when a fit goes on: where it runs, how long, and what it reports.
 FREE = {"engine", "n_jobs", "checkpoint", "verbose", "verbose_interval", "max_iter", "tol"}

@@ -9,7 +9,7 @@ from typing import Any
 from sklearn import get_config
 from sklearn.utils import estimator_html_repr
 
-from gapmix.patterns import count_rows
+from gapmix.plan.patterns import count_rows
 
 MAX_CLASSES = 10
 CELL = "padding:.15em 1em .15em 0;text-align:left;vertical-align:top;border:0;background:none"

@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix import density, selection
-from gapmix.conditional import Filled
-from gapmix.density import Density
+from gapmix import density
+from gapmix.density.conditional import Filled
+from gapmix.density.fitted import Density
 from gapmix.estimators import automatic, options
 from gapmix.estimators.bounds import read_bounds
 from gapmix.estimators.glance import GlanceMixin
@@ -25,6 +25,7 @@ from gapmix.estimators.validation import (
     read_weights,
     warn_codes,
 )
+from gapmix.selection import sizes as selection
 
 
 class GaussianMixtureImputer(GlanceMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -9,10 +9,13 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix import checkpoint, density, em, initialize, plan, scaling
-from gapmix.calibrate import costs_for
-from gapmix.density import Density
+from gapmix import density
+from gapmix import units as scaling
+from gapmix.density.fitted import Density
+from gapmix.em import checkpoint
+from gapmix.em import run as em
 from gapmix.engines.choose import is_remote
+from gapmix.engines.sources import is_source, open_source
 from gapmix.estimators import climb, options
 from gapmix.estimators.glance import GlanceMixin
 from gapmix.estimators.stream import partial_fit
@@ -31,9 +34,11 @@ from gapmix.parameters import (
     parameters_to_user,
     rescale,
 )
-from gapmix.patterns import find_patterns
-from gapmix.rows import Rows, compress_rows, prepare_rows
-from gapmix.sources import is_source, open_source
+from gapmix.plan import planner as plan
+from gapmix.plan.patterns import find_patterns
+from gapmix.plan.rows import Rows, compress_rows, prepare_rows
+from gapmix.solvers.calibrate import costs_for
+from gapmix.starts import kmeans as initialize
 
 
 class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
@@ -263,7 +268,7 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
             The table. Rows without any value carry no information and are passed over. Tables
             larger than memory are read in pieces: the path of a `.npy` or Parquet file or of a
             folder of these, a large `numpy.memmap`, a dask array or data frame, or what
-            `gapmix.sources.open_source` returns.
+            `gapmix.engines.sources.open_source` returns.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Row weights; a weight of 2 is the same as the row given twice.

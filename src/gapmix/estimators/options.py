@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from gapmix import covariance, em, initialize
-from gapmix.covariance import Regularizer
+from gapmix.em import run as em
+from gapmix.em.repair import CollapseError
 from gapmix.engines.choose import is_engine
-from gapmix.engines.threads import one_blas_thread
 from gapmix.estimators.validation import name_columns
 from gapmix.estimators.warning import warn_user
 from gapmix.parameters import (
@@ -24,11 +23,14 @@ from gapmix.parameters import (
     factor,
     rescale,
 )
-from gapmix.plan import SOLVERS, TreeOptions
-from gapmix.repair import CollapseError
-from gapmix.rows import Rows
-from gapmix.scaling import Scaling, measure, to_internal
+from gapmix.plan.planner import SOLVERS, TreeOptions
+from gapmix.plan.rows import Rows
+from gapmix.starts import kmeans as initialize
 from gapmix.statistics import mirror
+from gapmix.structures import covariance
+from gapmix.structures.covariance import Regularizer
+from gapmix.threads import one_blas_thread
+from gapmix.units import Scaling, measure, to_internal
 
 FARTHEST = 1e100  # standard deviations; with ill-conditioned covariances squares still fit float64
 LARGEST = 1e150  # squares of larger spreads leave the range of float64

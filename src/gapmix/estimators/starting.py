@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapmix import em, starts
+from gapmix.em import run as em
 from gapmix.estimators import options
 from gapmix.parameters import Parameters
-from gapmix.rows import Rows
-from gapmix.scaling import Scaling
+from gapmix.plan.rows import Rows
 from gapmix.solvers import SOLVERS
+from gapmix.starts import search as starts
+from gapmix.units import Scaling
 
 
 class Start(NamedTuple):

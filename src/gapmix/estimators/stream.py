@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gapmix import em, online, scaling
-from gapmix.engines.threads import open_engine
+from gapmix import units as scaling
+from gapmix.em import online
+from gapmix.em import run as em
+from gapmix.em.repair import CollapseError
 from gapmix.estimators import options
 from gapmix.estimators.validation import column_names
 from gapmix.parameters import NotPositiveDefiniteError, Parameters, parameters_to_user
-from gapmix.repair import CollapseError
 from gapmix.solvers import SOLVERS
+from gapmix.threads import open_engine
 
 N_KEPT = 1000  # records of the last batches
 

@@ -11,20 +11,23 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix import checkpoint, density, plan, scaling
-from gapmix.atomicfile import Replacement
-from gapmix.calibrate import costs_for
-from gapmix.density import Density
+from gapmix import density
+from gapmix import units as scaling
+from gapmix.density.fitted import Density
+from gapmix.em import checkpoint
 from gapmix.engines.choose import open_shard_engine
 from gapmix.engines.contract import ShardEngine
-from gapmix.engines.threads import count_threads
+from gapmix.engines.shards import Look, Seen, ShardedRows, Spec, build, survey
+from gapmix.engines.sources import Piece, Source, SourceError, least_bytes, need, open_source, read
 from gapmix.estimators import climb, options
 from gapmix.estimators.validation import column_names, read_table, warn_codes
-from gapmix.initialize import MAX_SAMPLE
-from gapmix.patterns import find_patterns
-from gapmix.rows import prepare_rows
-from gapmix.shards import Look, Seen, ShardedRows, Spec, build, survey
-from gapmix.sources import Piece, Source, SourceError, least_bytes, need, open_source, read
+from gapmix.plan import planner as plan
+from gapmix.plan.patterns import find_patterns
+from gapmix.plan.rows import prepare_rows
+from gapmix.solvers.calibrate import costs_for
+from gapmix.starts.kmeans import MAX_SAMPLE
+from gapmix.storage.atomicfile import Replacement
+from gapmix.threads import count_threads
 
 Progress = Callable[[str, int, int], None]  # what, pieces done, pieces in all
 SAMPLE_PER_NUMBER = 10  # sampled rows for each mean to be found: K d of them
@@ -76,7 +79,7 @@ def fit_source(
     estimator : GaussianMixture
         It is fitted in place.
     X : path, array, memory map, dask collection or Source
-        Whatever `gapmix.sources.open_source` takes.
+        Whatever `gapmix.engines.sources.open_source` takes.
     sample_weight : ndarray of shape (n_samples,), default=None
         Row weights.
     x_val : array-like or data frame, default=None

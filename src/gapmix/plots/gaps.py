@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from gapmix.estimators.validation import to_matrix
-from gapmix.patterns import Patterns, count_rows, find_patterns
+from gapmix.plan.patterns import Patterns, count_rows, find_patterns
 from gapmix.plots.canvas import GAP, SHOWN, new_figure, write_beside
 
 if TYPE_CHECKING:

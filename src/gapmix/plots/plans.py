@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gapmix.patterns import Patterns
-from gapmix.plan import Plan, Route, on_missing_side
+from gapmix.plan.patterns import Patterns
+from gapmix.plan.planner import Plan, Route, on_missing_side
 from gapmix.plots.canvas import new_figure, require_matplotlib, write_beside
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def plot_plan(plan: Plan, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import numpy as np
-    >>> from gapmix.patterns import find_patterns
+    >>> from gapmix.plan.patterns import find_patterns
     >>> from gapmix.plan import make_plan
     >>> from gapmix.plots import plot_plan
     >>> observed = np.array([[True, True, True], [True, True, False], [True, False, False]])

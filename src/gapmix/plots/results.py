@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gapmix.evaluate.scores import Evaluation, Score
 from gapmix.plots.canvas import new_figure, require_matplotlib
-from gapmix.scores import Evaluation, Score
-from gapmix.selection import Candidate
-from gapmix.text import count
+from gapmix.selection.sizes import Candidate
+from gapmix.wording import count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

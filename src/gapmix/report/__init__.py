@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.atomicfile import Path, replace_file
 from gapmix.report.page import compose, require_report
 from gapmix.report.subject import Subject, as_imputer
+from gapmix.storage.atomicfile import Path, replace_file
 
 __all__ = ["write_report"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gapmix.report.gaps import some_rows
 from gapmix.report.subject import Subject
-from gapmix.selection import measure_spread
+from gapmix.selection.sizes import measure_spread
 
 MAX_DRAWN = 20_000  # rows that one random completion is drawn of
 LEAST_CERTAIN = 10  # cells

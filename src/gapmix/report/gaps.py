@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import hypergeom
 
-from gapmix.patterns import Patterns, count_rows, find_patterns
+from gapmix.plan.patterns import Patterns, count_rows, find_patterns
 
 MAX_COLUMNS = 400  # with most gaps, compared with each other
 MAX_ROWS = 20_000  # evenly spaced, on which they are compared

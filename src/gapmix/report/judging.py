@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from gapmix.evaluate import default_imputers, hide_and_score
+from gapmix.evaluate.compare import default_imputers, hide_and_score
+from gapmix.evaluate.scores import Evaluation, Overall
 from gapmix.report.subject import Subject, contender
-from gapmix.scores import Evaluation, Overall
-from gapmix.selection import measure_spread
+from gapmix.selection.sizes import measure_spread
 
 SHARE = 0.1  # of the known cells, hidden each time
 MAX_ROWS = 2_000  # k-NN compares every row with every other

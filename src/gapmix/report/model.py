@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.patterns import count_rows
-from gapmix.plan import on_missing_side
+from gapmix.plan.patterns import count_rows
+from gapmix.plan.planner import on_missing_side
 from gapmix.report.subject import Subject
-from gapmix.selection import Candidate, measure_spread
+from gapmix.selection.sizes import Candidate, measure_spread
 
 MARKED = 0.3  # standard deviations from the column's mean that are worth saying
 

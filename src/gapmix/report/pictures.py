@@ -14,7 +14,7 @@ import numpy as np
 from gapmix.plots.canvas import FILLED, GAP, SHOWN, new_figure
 from gapmix.plots.filled import plot_marginals
 from gapmix.report.words import MAX_TICK, label
-from gapmix.selection import Candidate
+from gapmix.selection.sizes import Candidate
 
 with suppress(ImportError):  # told before anything is drawn
     import matplotlib

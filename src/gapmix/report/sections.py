@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.patterns import count_rows
+from gapmix.plan.patterns import count_rows
 from gapmix.report.gaps import TableFacts, most_frequent
 from gapmix.report.model import MARKED, ModelFacts
 from gapmix.report.pictures import (

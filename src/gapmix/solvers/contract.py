@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gapmix.parameters import Parameters
-from gapmix.rows import Block
+from gapmix.plan.rows import Block
 from gapmix.statistics import Moments, Statistics
 
 LOG_2PI = float(np.log(2.0 * np.pi))

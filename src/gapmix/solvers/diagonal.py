@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix.parameters import SMALLEST_VARIANCE, NotPositiveDefiniteError, Parameters
-from gapmix.rows import Block, expand
+from gapmix.plan.rows import Block, expand
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.statistics import Moments, Statistics
 

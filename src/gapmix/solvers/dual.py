@@ -25,8 +25,8 @@ from gapmix import kernels
 from gapmix.kernels.blas import add_products
 from gapmix.kernels.twins import empty_packed
 from gapmix.parameters import Factored, Parameters, factor
-from gapmix.plan import Batches
-from gapmix.rows import Block, expand
+from gapmix.plan.planner import Batches
+from gapmix.plan.rows import Block, expand
 from gapmix.solvers import root_form
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.statistics import Moments, Statistics, pull_back

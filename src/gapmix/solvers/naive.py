@@ -16,7 +16,7 @@ from gapmix.parameters import (
     dense_covariances,
     factor,
 )
-from gapmix.rows import Block
+from gapmix.plan.rows import Block
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.statistics import Moments, Statistics, mirror
 

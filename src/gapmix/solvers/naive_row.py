@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gapmix.parameters import Parameters
-from gapmix.rows import Block
+from gapmix.plan.rows import Block
 from gapmix.solvers import naive
 from gapmix.solvers.contract import Completed, Visit
 from gapmix.solvers.naive import SUMS_DIAGONAL, accumulate, moments, notes, precisions, prepare

@@ -22,8 +22,8 @@ from scipy.linalg import lapack
 
 from gapmix.kernels.blas import add_products
 from gapmix.parameters import Factored, Parameters, factor
-from gapmix.plan import Route
-from gapmix.rows import Block, expand
+from gapmix.plan.planner import Route
+from gapmix.plan.rows import Block, expand
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.solvers.moving import LOSS, MovingFactor
 from gapmix.statistics import Moments, Statistics, mirror

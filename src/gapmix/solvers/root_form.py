@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix.parameters import Factored
-from gapmix.plan import Group
-from gapmix.rows import Block
+from gapmix.plan.planner import Group
+from gapmix.plan.rows import Block
 from gapmix.statistics import Statistics
 
 LOOP_ROWS = 8  # patterns with at least this many rows on average are multiplied one by one

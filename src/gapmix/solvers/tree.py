@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix.parameters import Factored, Parameters
-from gapmix.plan import Route
-from gapmix.rows import Block, expand
+from gapmix.plan.planner import Route
+from gapmix.plan.rows import Block, expand
 from gapmix.solvers import dual, root_form
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.solvers.moving import MovingFactor

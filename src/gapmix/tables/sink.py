@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from gapmix.atomicfile import Replacement
+from gapmix.storage.atomicfile import Replacement
 from gapmix.tables.cells import guard_formulas
 from gapmix.tables.dialect import Dialect
 from gapmix.tables.schema import CallError, show

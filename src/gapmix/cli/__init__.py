@@ -1,0 +1,1 @@
+"""The command line: options, what each command does, what is shown of it."""

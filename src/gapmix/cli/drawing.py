@@ -1,0 +1,77 @@
+"""Pictures of what a job did, into a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gapmix.cli.requests import Table, Watch
+from gapmix.plan.patterns import find_patterns
+from gapmix.plots.canvas import figure
+from gapmix.plots.filled import plot_convergence, plot_marginals, plot_missing
+from gapmix.plots.gaps import plot_patterns
+from gapmix.tables.schema import CONTROL, CallError, Note, feature_names, show
+
+MAX_CELLS = 2_000_000  # of the rows that are drawn
+
+
+def check_folder(folder: Path | None) -> None:
+    """Make the folder, or raise an error that says why there can be no pictures."""
+    if folder is None:
+        return
+    if figure is None:
+        raise CallError('--plots needs matplotlib: pip install "gapmix[plot]"')
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CallError(f"--plots: the folder {show(str(folder))} cannot be made.") from error
+
+
+def draw_all(table: Table, model: Any, folder: Path | None, watch: Watch) -> None:
+    """Draw a table's gaps and the fit to it, if pictures are asked for."""
+    if folder is not None:
+        draw_gaps(table, folder, watch)
+        draw_fit(table, model, folder, watch)
+
+
+def draw_gaps(table: Table, folder: Path, watch: Watch) -> None:
+    """Draw where gaps are and which patterns they form."""
+    x = _some_rows(table.scan.matrix)
+    names = _names(table)
+    _save(plot_missing(x, feature_names=names), folder, "missing", watch)
+    patterns = find_patterns(~np.isnan(x))
+    _save(plot_patterns(patterns, feature_names=names), folder, "patterns", watch)
+
+
+def draw_fit(table: Table, model: Any, folder: Path, watch: Watch) -> None:
+    """Draw how a fit climbed, and what it fills beside what is observed."""
+    if len(model.mixture_.history_) > 1:
+        _save(plot_convergence(model.mixture_), folder, "convergence", watch)
+    x = _some_rows(table.scan.matrix)
+    gaps = np.isnan(x)
+    if (gaps.any(axis=0) & ~gaps.all(axis=0)).any():
+        drawn = model.draw(x, np.random.SeedSequence(0))
+        axes = plot_marginals(x, drawn, feature_names=_names(table))
+        axes.set_title("Observed values, and one draw of the gaps", fontsize=10, loc="left")
+        _save(axes, folder, "filled", watch)
+
+
+def _names(table: Table) -> list[str]:
+    names = [
+        CONTROL.sub("?", name).replace("$", r"\$") for name in feature_names(table.scan.schema)
+    ]
+    return [name if len(name) <= 40 else f"{name[:37]}..." for name in names]
+
+
+def _some_rows(x: np.ndarray) -> np.ndarray:
+    """Return every row, or evenly spaced ones of a long table."""
+    step = max(1, -(-x.size // MAX_CELLS))
+    return x[::step]
+
+
+def _save(axes: Any, folder: Path, name: str, watch: Watch) -> None:
+    path = folder / f"{name}.png"
+    axes.figure.savefig(path, dpi=120)
+    watch.note(Note(f"Drawn: {path}"))

@@ -1,0 +1,381 @@
+"""Fill a table, and the other jobs that apply a model to rows: score, sample."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+
+from gapmix.cli.drawing import draw_all
+from gapmix.cli.fitting import FitSummary, fit_model, telling
+from gapmix.cli.models import columns_from_plain, load_model, save_model
+from gapmix.cli.requests import Fitting, Reading, Table, Watch, Writing, read_table
+from gapmix.estimators.tablemodel import TableModel
+from gapmix.tables.cells import read_marks
+from gapmix.tables.coding import (
+    Output,
+    decode,
+    encode,
+    match_columns,
+    most_probable,
+    output_columns,
+    output_names,
+)
+from gapmix.tables.dialect import Dialect
+from gapmix.tables.scan import scan
+from gapmix.tables.schema import (
+    CATEGORY,
+    NUMBER,
+    UNUSED,
+    CallError,
+    Note,
+    Schema,
+    features,
+    find_column,
+    name_columns,
+    unique_names,
+)
+from gapmix.tables.sink import Sink, is_parquet, open_sink, output_dialect
+from gapmix.tables.source import open_table
+
+pl: Any
+try:
+    import polars as pl
+except ImportError:
+    pl = None
+
+ROLE = {NUMBER: "use", CATEGORY: "one-hot"}
+SAMPLE_ROWS = 50_000  # drawn in one go
+
+
+class Filled(NamedTuple):
+    """What was filled, and where it went."""
+
+    n_rows: int
+    n_columns: int
+    n_filled: int  # cells
+    by_column: dict[str, int]
+    files: tuple[str, ...]
+    fit: FitSummary | None
+    seconds: dict[str, float]  # of reading, fitting, filling, writing
+
+
+def impute(
+    path: str | Path,
+    reading: Reading,
+    fitting: Fitting,
+    writing: Writing,
+    watch: Watch,
+    model_path: Path | None = None,
+) -> Filled:
+    """Fill the gaps of a table by a model fitted to it, or by a model from a file."""
+    check_writing(writing)
+    began = time.perf_counter()
+    ready = prepare(path, reading, fitting, watch, model_path)
+    read_and_fit = time.perf_counter() - began
+    fit_seconds = ready.summary.seconds if ready.summary else 0.0
+    if writing.model_path is not None:
+        save_model(ready.model, writing.model_path)
+    began = time.perf_counter()
+    files, filling = _write_tables(ready, writing, fitting.seed, watch)
+    schema = ready.table.scan.schema
+    labels = unique_names([column.name for column in schema.columns])
+    by_column = {
+        label: column.n_missing
+        for label, column in zip(labels, schema.columns, strict=True)
+        if column.kind in (NUMBER, CATEGORY) and column.n_missing
+    }
+    return Filled(
+        schema.n_rows,
+        len(schema.columns),
+        sum(by_column.values()),
+        by_column,
+        files,
+        ready.summary,
+        {
+            "reading": read_and_fit - fit_seconds,
+            "fitting": fit_seconds,
+            "filling": filling,
+            "writing": time.perf_counter() - began - filling,
+        },
+    )
+
+
+class Fitted(NamedTuple):
+    """A model that was fitted and saved."""
+
+    n_rows: int
+    n_features: int
+    files: tuple[str, ...]
+    fit: FitSummary
+
+
+class Scored(NamedTuple):
+    """How probable rows are."""
+
+    n_rows: int
+    mean: float
+    lowest: float
+    lowest_row: int  # from 1
+    files: tuple[str, ...]
+    fit: FitSummary | None
+
+
+def score(
+    path: str | Path,
+    reading: Reading,
+    fitting: Fitting,
+    output: Path | None,
+    watch: Watch,
+    model_path: Path | None = None,
+) -> Scored:
+    """Write the log density of what each row shows, under a model fitted to the table or given."""
+    ready = prepare(path, reading, fitting, watch, model_path)
+    schema, source = ready.table.scan.schema, ready.table.source
+    id_column = reading.roles.id
+    kept = () if id_column is None else (find_column(source.names, id_column, "--id"),)
+    names = [source.names[j] for j in kept] + ["log_density", "n_observed"]
+    scores = []
+    watch.stage("Scoring", schema.n_rows)
+    with writing_to(output, names, source.dialect, watch) as sink, telling([], watch):
+        for chunk in source.chunks():
+            encoded = encode(chunk, schema, ready.table.marks, source.dialect)
+            values = ready.model.score(np.ascontiguousarray(encoded.x[:, ready.places]))
+            scores.append(values)
+            cells = [nw.to_native(chunk.frame[:, j]).alias(str(i)) for i, j in enumerate(kept)]
+            cells.append(pl.Series("log_density", values))
+            cells.append(pl.Series("n_observed", (~np.isnan(encoded.x)).sum(axis=1)))
+            sink.write(pl.DataFrame(cells))
+            watch.step(chunk.first_row + len(values) - 1)
+    every = np.concatenate(scores)
+    lowest = int(every.argmin())
+    return Scored(
+        len(every),
+        float(every.mean()),
+        float(every[lowest]),
+        lowest + 1,
+        (str(output) if output else "-",),
+        ready.summary,
+    )
+
+
+class Sampled(NamedTuple):
+    """Rows that were drawn."""
+
+    n_rows: int
+    n_columns: int
+    files: tuple[str, ...]
+
+
+def fit(path: str | Path, reading: Reading, fitting: Fitting, output: Path, watch: Watch) -> Fitted:
+    """Fit a model to a table and save it."""
+    table = read_table(path, reading, watch)
+    model, summary = fit_model(table, fitting, watch)
+    draw_all(table, model, fitting.plots, watch)
+    save_model(model, output)
+    return Fitted(table.scan.schema.n_rows, model.n_features_in_, (str(output),), summary)
+
+
+def sample(model_path: Path, n_rows: int, output: Path | None, seed: int, watch: Watch) -> Sampled:
+    """Write rows drawn from a model: the columns that it was fitted to."""
+    if n_rows < 1:
+        raise CallError(f"--rows must be at least 1, and is {n_rows}.")
+    model = load_model(model_path)
+    schema = columns_from_plain(model.columns_)
+    layout = features(schema)
+    used = [j for j, c in enumerate(schema.columns) if c.kind in (NUMBER, CATEGORY)]
+    names = [schema.columns[j].name for j in used]
+    watch.stage("Drawing rows", n_rows)
+    with writing_to(output, names, None, watch) as sink:
+        for number, first in enumerate(range(0, n_rows, SAMPLE_ROWS)):
+            count = min(SAMPLE_ROWS, n_rows - first)
+            x = model.sample(count, np.random.SeedSequence([seed, number]))
+            cells = []
+            for i, j in enumerate(used):
+                column = schema.columns[j]
+                own = [f for f, feature in enumerate(layout) if feature.column == j]
+                if column.kind == NUMBER:
+                    cells.append(pl.Series(str(i), x[:, own[0]]))
+                else:
+                    levels = [column.levels[k] for k in most_probable(x[:, own])]
+                    cells.append(pl.Series(str(i), levels))
+            sink.write(pl.DataFrame(cells))
+            watch.step(first + count)
+    return Sampled(n_rows, len(names), (str(output) if output else "-",))
+
+
+class Prepared(NamedTuple):
+    """A table and a model for it."""
+
+    table: Table  # without its matrix
+    model: TableModel
+    summary: FitSummary | None  # if the model was fitted just now
+    places: np.ndarray  # (D,) for each feature of the model, its place in the table's matrix
+
+
+def prepare(
+    path: str | Path, reading: Reading, fitting: Fitting, watch: Watch, model_path: Path | None
+) -> Prepared:
+    """Read a table and fit a model to it, or match its columns with those of a model from a file.
+
+    The matrix is given up as soon as the model is there: rows are read again to be written.
+    """
+    if model_path is not None:
+        model = load_model(model_path)
+        if fitting.threads is not None:
+            model.mixture_.set_params(n_jobs=fitting.threads)
+        return _match(path, reading, model, watch)
+    table = read_table(path, reading, watch)
+    model, summary = fit_model(table, fitting, watch)
+    draw_all(table, model, fitting.plots, watch)
+    n_features = table.scan.matrix.shape[1]
+    slim = table._replace(scan=table.scan._replace(matrix=np.empty((0, n_features))))
+    return Prepared(slim, model, summary, np.arange(n_features))
+
+
+def check_writing(writing: Writing) -> None:
+    """Raise an error about options that contradict each other, before any work is done."""
+    if writing.draws is not None and writing.draws < 1:
+        raise CallError(f"--draws must be at least 1, and is {writing.draws}.")
+    if writing.draws is not None and writing.std:
+        raise CallError("--std belongs to conditional means: leave out --draws or --std.")
+    if writing.draw_column and writing.draws is None:
+        raise CallError("--draw-column needs --draws.")
+    if writing.path is None and (writing.draws or 1) > 1 and not writing.draw_column:
+        raise CallError("Several draws need a file name: give --output, or --draw-column.")
+    for target in (writing.path, writing.model_path):
+        if target is not None and not target.parent.is_dir():
+            raise CallError(f"There is no folder '{target.parent}' to write to.")
+
+
+@contextmanager
+def writing_to(
+    path: Path | None,
+    names: list[str],
+    dialect: Dialect | None,
+    watch: Watch,
+    *,
+    raw: bool = False,
+    numbers: frozenset[int] = frozenset(),
+) -> Iterator[Sink]:
+    """Open where a table goes; a run that fails inside leaves no file."""
+    sink = open_sink(path, names, output_dialect(path, dialect), raw=raw, numbers=numbers)
+    complete = False
+    try:
+        yield sink
+        complete = True
+    finally:
+        sink.close(complete=complete)
+    if sink.n_guarded:
+        watch.note(
+            Note(
+                f"{sink.n_guarded:,} texts that a spreadsheet would run as formulas got a leading "
+                "'; --raw writes them as they are."
+            )
+        )
+
+
+def _match(path: str | Path, reading: Reading, model: TableModel, watch: Watch) -> Prepared:
+    """Read a table for a model that exists: its columns, its levels, its marks."""
+    source = open_table(path, reading.given)
+    for note in source.notes:
+        watch.note(note)
+    match = match_columns(columns_from_plain(model.columns_), source.names)
+    extra = [c.name for c in match.schema.columns if c.kind == UNUSED]
+    if extra:
+        watch.note(Note(f"{name_columns(extra)}: not known to the model, passed through."))
+    marks = read_marks((*reading.missing_values, *model.marks_))
+    watch.stage(f"Reading {source.path.name}", source.n_rows)
+    roles = [ROLE.get(column.kind, "pass") for column in match.schema.columns]
+    seen = scan(source, roles, marks, keep=False, progress=watch.step)
+    counted = [
+        column._replace(n_missing=found.n_missing)
+        for column, found in zip(match.schema.columns, seen.schema.columns, strict=True)
+    ]
+    schema = Schema(tuple(counted), seen.schema.n_rows)
+    table = Table(source, seen._replace(schema=schema), marks)
+    return Prepared(table, model, None, match.places)
+
+
+def _targets(writing: Writing) -> list[tuple[int | None, Path | None]]:
+    """Return each table to write: the number of its draw, from 1, and its file."""
+    if writing.draws is None:
+        return [(None, writing.path)]
+    path = writing.path
+    return [
+        (draw, path)
+        if path is None or writing.draw_column or writing.draws == 1
+        else (draw, path.with_name(f"{path.stem}.{draw}{path.suffix}"))
+        for draw in range(1, writing.draws + 1)
+    ]
+
+
+def _write_tables(
+    ready: Prepared, writing: Writing, seed: int, watch: Watch
+) -> tuple[tuple[str, ...], float]:
+    """Write the completed table, or one for each draw; return files and seconds of filling."""
+    files: dict[Path | None, list[int | None]] = {}
+    for draw, target in _targets(writing):
+        files.setdefault(target, []).append(draw)
+    schema, dialect = ready.table.scan.schema, ready.table.source.dialect
+    n_unknown, seconds = 0, 0.0
+    for target, draws in files.items():
+        output = Output(writing.std, writing.round_whole, is_parquet(target))
+        names = output_names(schema, output)
+        numbers = frozenset(
+            i
+            for i, column in enumerate(output_columns(schema, output))
+            if column is None or schema.columns[column].kind == NUMBER
+        )
+        if writing.draw_column:
+            names = [_new_name("draw", names), *names]
+            numbers = frozenset({0, *(i + 1 for i in numbers)})
+        what = target.name if target else "the table"
+        watch.stage(f"Writing {what}", schema.n_rows * len(draws))
+        with writing_to(target, names, dialect, watch, raw=writing.raw, numbers=numbers) as sink:
+            for turn, draw in enumerate(draws):
+                for number, chunk in enumerate(ready.table.source.chunks()):
+                    key = np.random.SeedSequence([seed, draw or 0, number])
+                    encoded = encode(chunk, schema, ready.table.marks, dialect)
+                    began = time.perf_counter()
+                    filled, std = _complete(ready, encoded.x, None if draw is None else key)
+                    seconds += time.perf_counter() - began
+                    made = decode(chunk, schema, encoded, filled, std, output, dialect)
+                    n_unknown += encoded.n_unknown
+                    frame = nw.to_native(made)
+                    if writing.draw_column:
+                        frame = frame.select(pl.lit(draw).alias("draw"), pl.all())
+                    sink.write(frame)
+                    watch.step(turn * schema.n_rows + chunk.first_row + len(encoded.x) - 1)
+    if n_unknown:
+        watch.note(
+            Note(
+                f"{n_unknown:,} cells hold a level that the model does not know: they are kept, "
+                "and their rows are filled as if the cell were missing.",
+                warning=True,
+            )
+        )
+    return tuple("-" if target is None else str(target) for target in files), seconds
+
+
+def _complete(
+    ready: Prepared, x: np.ndarray, key: np.random.SeedSequence | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return rows of the table's matrix filled by means, or by a draw, and deviations of means."""
+    ordered = np.ascontiguousarray(x[:, ready.places])
+    back = np.argsort(ready.places)
+    if key is not None:
+        return ready.model.draw(ordered, key)[:, back], None
+    filled, std = ready.model.fill(ordered)
+    return filled[:, back], std[:, back]
+
+
+def _new_name(name: str, taken: list[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name

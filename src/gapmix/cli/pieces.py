@@ -1,0 +1,295 @@
+"""Tables that are read in pieces: which of their columns are used, and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from gapmix.cli.requests import Watch
+from gapmix.engines.sources import (
+    SUFFIXES,
+    ParquetPiece,
+    Source,
+    SourceError,
+    list_parquet,
+    need,
+    open_source,
+    read_columns,
+)
+from gapmix.estimators.streamed import FilledPiece
+from gapmix.storage.atomicfile import Replacement
+from gapmix.tables.dialect import Dialect, TableError
+from gapmix.tables.schema import (
+    EMPTY,
+    NUMBER,
+    TEXT,
+    UNUSED,
+    CallError,
+    Column,
+    Note,
+    Roles,
+    Schema,
+    assign_roles,
+    list_columns,
+    name_columns,
+    show,
+)
+from gapmix.tables.sink import PARQUET, TABS, is_parquet, open_sink, output_dialect
+from gapmix.tables.source import URL
+
+pl: Any
+try:
+    import polars as pl
+except ImportError:
+    pl = None
+
+
+class Layout(NamedTuple):
+    """The columns of a table as its first file and the footers of all files tell them."""
+
+    names: tuple[str, ...]
+    types: Any  # pyarrow schema; None for a binary matrix
+    n_missing: tuple[int | None, ...]  # nulls; None where the footers do not tell
+    n_rows: int
+
+
+class PieceTable(NamedTuple):
+    """A table in pieces, and what its columns are."""
+
+    source: Source  # the columns used
+    layout: Layout
+    schema: Schema
+
+
+def check_path(path: str | Path) -> Path:
+    """Return the path of a table that can be read in pieces; say why if it cannot."""
+    if isinstance(path, str) and URL.match(path):
+        raise CallError(f"{show(path)} is an address: nothing is fetched. Download the file first.")
+    path = Path(path)
+    if not path.exists():
+        raise CallError(f"There is no file or folder {show(str(path))}.")
+    if path.is_dir() and not any(p.suffix in PARQUET for p in path.rglob("*")):
+        raise CallError(
+            f"{show(str(path))} is a folder without any file that ends in .parquet or .pq."
+        )
+    if not path.is_dir() and path.suffix not in SUFFIXES:
+        raise CallError(
+            f"{show(str(path))} cannot be read in pieces: Parquet files, folders of them and .npy "
+            "files can (by their ending: .parquet, .pq, .npy). Convert it to Parquet first, or "
+            "leave out --memory, --engine, --scheduler and --checkpoint to read it whole."
+        )
+    return path
+
+
+def read_layout(path: Path) -> Layout:
+    """Return names, types and numbers of gaps of the columns, without reading any row."""
+    if path.suffix == ".npy" and not path.is_dir():
+        shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
+        d = shape[1] if len(shape) == 2 else 0
+        return Layout(tuple(f"column_{j + 1}" for j in range(d)), None, (None,) * d, shape[0])
+    parquet = need("pyarrow.parquet", "cli")
+    types: Any = None
+    missing: dict[str, int | None] = {}
+    n_rows = 0
+    for file in list_parquet(path):
+        try:
+            footer = parquet.read_metadata(file)
+        except Exception as error:
+            raise SourceError(f"{file}: not a whole Parquet file ({error}).") from error
+        types = footer.schema.to_arrow_schema() if types is None else types
+        n_rows += footer.num_rows
+        for name, count in _count_nulls(footer).items():
+            before = missing.get(name, 0)
+            missing[name] = None if before is None or count is None else before + count
+    names = tuple(types.names)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise TableError(f"More than one column is called {show(twice[0])}. Rename them first.")
+    return Layout(names, types, tuple(missing.get(name) for name in names), n_rows)
+
+
+def _count_nulls(footer: Any) -> dict[str, int | None]:
+    """Return the nulls of each flat column of one file, None where the footer does not tell."""
+    counts: dict[str, int | None] = {}
+    for i in range(footer.num_row_groups):
+        group = footer.row_group(i)
+        for j in range(group.num_columns):
+            chunk = group.column(j)
+            told = chunk.statistics
+            count = told.null_count if told is not None and told.has_null_count else None
+            before = counts.get(chunk.path_in_schema, 0)
+            counts[chunk.path_in_schema] = (
+                None if before is None or count is None else before + count
+            )
+    return counts
+
+
+def describe_columns(layout: Layout, roles: Roles, watch: Watch) -> Schema:
+    """Return what is done with each column, and tell about those that are only passed through."""
+    if roles.one_hot:
+        raise CallError(
+            "--one-hot needs the whole table: leave it out, or read the table whole, without "
+            "--memory, --engine, --scheduler and --checkpoint."
+        )
+    columns = []
+    for j, (name, role) in enumerate(
+        zip(layout.names, assign_roles(layout.names, roles), strict=True)
+    ):
+        kind = UNUSED if role == "pass" else NUMBER if _is_number(layout, j) else TEXT
+        if kind != UNUSED and layout.n_missing[j] == layout.n_rows:
+            kind = EMPTY
+        columns.append(Column(name, kind, _is_whole(layout, j)))
+    _tell(columns, watch)
+    if not any(column.kind == NUMBER for column in columns):
+        raise TableError(
+            f"None of the {len(columns)} columns holds numbers: nothing can be fitted."
+        )
+    return Schema(tuple(columns), layout.n_rows)
+
+
+def open_pieces(
+    path: Path, layout: Layout, schema: Schema, names: Sequence[str], memory: int
+) -> PieceTable:
+    """Return the table with the columns in `names`, in this order, as its rows."""
+    is_npy = layout.types is None
+    source = open_source(path, memory=memory, columns=None if is_npy else names)
+    if not is_npy:
+        return PieceTable(source, layout, schema)
+    if list(names) != list(layout.names):
+        raise CallError(
+            f"{show(str(path))} has no names of columns: all of them are used, in order."
+        )
+    return PieceTable(source._replace(names=layout.names), layout, schema)
+
+
+def _is_number(layout: Layout, j: int) -> bool:
+    if layout.types is None:
+        return True
+    types, kind = need("pyarrow.types", "cli"), layout.types.field(j).type
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _is_whole(layout: Layout, j: int) -> bool:
+    return layout.types is not None and bool(
+        need("pyarrow.types", "cli").is_integer(layout.types.field(j).type)
+    )
+
+
+def _tell(columns: Sequence[Column], watch: Watch) -> None:
+    for kind, told, warning in (
+        (TEXT, "no numbers here: passed through as they are.", False),
+        (EMPTY, "no value in any row: left empty, because nothing can be learned.", True),
+    ):
+        names = [column.name for column in columns if column.kind == kind]
+        if names:
+            watch.note(Note(f"{name_columns(names)}: {told}", warning=warning))
+
+
+# ---------------------------------------------------------------------- writing
+
+
+class PieceSink(Protocol):
+    """Takes the columns of a table piece by piece, as pyarrow tables."""
+
+    def __call__(self, table: Any) -> None:
+        """Add rows."""
+
+
+def check_output(path: Path | None) -> None:
+    """Raise an error unless a table in pieces can be written to this path."""
+    if path is None or not (is_parquet(path) or path.suffix.lower() in (".csv", *TABS)):
+        raise CallError(
+            "A table in pieces needs --output with a name that ends in .parquet, .pq, .csv or .tsv."
+        )
+
+
+@contextmanager
+def writing_pieces(path: Path, types: Any, *, raw: bool) -> Iterator[PieceSink]:
+    """Open a file for pieces with columns of these types; it appears when it is whole."""
+    if is_parquet(path):
+        parquet, kinds = need("pyarrow.parquet", "cli"), need("pyarrow.types", "cli")
+        # A dictionary of floats that hardly repeat costs time and saves nothing.
+        repeating = [field.name for field in types if not kinds.is_floating(field.type)]
+        try:
+            beside = Replacement(path)
+        except OSError as error:
+            raise CallError(f"Cannot write {show(str(path))}: {error.strerror}.") from error
+        with (
+            beside as stream,
+            parquet.ParquetWriter(stream, types, use_dictionary=repeating or False) as writer,
+        ):
+            yield writer.write_table
+        return
+    numbers = frozenset(j for j, field in enumerate(types) if str(field.type) == "double")
+    dialect = output_dialect(path, Dialect())
+    sink = open_sink(path, list(types.names), dialect, raw=raw, numbers=numbers)
+    complete = False
+    try:
+        yield lambda table: sink.write(pl.from_arrow(table))
+        complete = True
+    finally:
+        sink.close(complete=complete)
+
+
+def output_types(table: PieceTable, *, round_whole: bool) -> Any:
+    """Return the pyarrow schema of what is written: types stay where they can hold what is filled.
+
+    Whole numbers and decimals become floats where a gap is filled, unless whole ones are rounded.
+    """
+    arrow, kinds = need("pyarrow", "cli"), need("pyarrow.types", "cli")
+    layout = table.layout
+    if layout.types is None:
+        return arrow.schema([(name, arrow.float64()) for name in layout.names])
+    used = set(table.source.names or ())
+    fields = []
+    for field, n_missing in zip(layout.types, layout.n_missing, strict=True):
+        kind = field.type
+        stays = field.name not in used or kinds.is_floating(kind) or n_missing == 0
+        if not stays and not (round_whole and kinds.is_integer(kind)):
+            kind = arrow.float64()
+        fields.append(arrow.field(field.name, kind))
+    return arrow.schema(fields)
+
+
+def join_columns(table: PieceTable, number: int, part: FilledPiece, types: Any) -> Any:
+    """Return all columns of a piece, filled ones and those that are passed through."""
+    arrow, kinds = need("pyarrow", "cli"), need("pyarrow.types", "cli")
+    place = {name: j for j, name in enumerate(table.source.names or ())}
+    n_missing = dict(zip(table.layout.names, table.layout.n_missing, strict=True))
+    filled: dict[str, Any] = {}
+    for field in types:
+        # A column without gaps is copied: numbers that a float cannot hold stay as they are.
+        if field.name in place and (kinds.is_floating(field.type) or n_missing[field.name] != 0):
+            values = np.ascontiguousarray(part.x[:, place[field.name]])
+            if kinds.is_integer(field.type):
+                values = np.round(values)
+            filled[field.name] = arrow.array(values).cast(field.type)
+    copied = [name for name in types.names if name not in filled]
+    piece = table.source.pieces[number]
+    others = None
+    if copied:
+        assert isinstance(piece, ParquetPiece)
+        others = read_columns(piece, copied)
+    columns = [
+        filled[field.name]
+        if others is None or field.name in filled
+        else others.column(field.name).cast(field.type)
+        for field in types
+    ]
+    return arrow.table(columns, schema=types)
+
+
+def refuse_unknown(names: Sequence[str], layout: Layout) -> None:
+    """Raise an error if a column that a model uses holds no numbers in this table."""
+    wrong = [
+        name for j, name in enumerate(layout.names) if name in names and not _is_number(layout, j)
+    ]
+    if wrong:
+        raise TableError(
+            f"{list_columns(wrong)}: the model was fitted with numbers here, and this table has "
+            "none."
+        )

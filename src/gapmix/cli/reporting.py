@@ -1,0 +1,134 @@
+"""A report on a table: read it, fit a mixture to it, and write what came of it as one page."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from gapmix.cli.drawing import draw_all
+from gapmix.cli.fitting import FitSummary, count_gaps, fit_imputer
+from gapmix.cli.requests import Fitting, Reading, Table, Watch, read_table
+from gapmix.report import write_page
+from gapmix.report.page import require_report
+from gapmix.report.subject import Subject, as_imputer
+from gapmix.report.words import label, listed
+from gapmix.storage.atomicfile import find_target
+from gapmix.tables.schema import (
+    CATEGORY,
+    EMPTY,
+    TEXT,
+    UNUSED,
+    CallError,
+    Schema,
+    feature_names,
+    show,
+    unique_names,
+)
+
+LEVELS = "used as one column of 0 and 1 for each level but the first"
+SAID = {  # of one column, of several
+    EMPTY: (
+        "has no value in any row and is left empty",
+        "have no value in any row and are left empty",
+    ),
+    TEXT: ("holds no numbers and is not used", "hold no numbers and are not used"),
+    CATEGORY: (f"is a category, {LEVELS}", f"are categories, {LEVELS}"),
+    UNUSED: ("is not used, as asked", "are not used, as asked"),
+}
+CHUNK = 1 << 20  # bytes read at once for the checksum
+
+
+class Reported(NamedTuple):
+    """A report that was written."""
+
+    n_rows: int
+    n_features: int
+    n_gaps: int
+    files: tuple[str, ...]
+    n_bytes: int
+    fit: FitSummary
+
+
+def check_report(output: Path) -> None:
+    """Raise an error about what would keep a report from being written, before any work is done."""
+    try:
+        require_report()
+    except ImportError as error:
+        raise CallError(str(error)) from error
+    try:
+        find_target(output)
+    except OSError as error:
+        raise CallError(f"{error.strerror}: {show(str(error.filename))}.") from error
+
+
+def report(
+    path: str | Path, reading: Reading, fitting: Fitting, output: Path, watch: Watch
+) -> Reported:
+    """Fit a mixture to a table and write a report on both."""
+    checksum = _checksum(path)
+    table = read_table(path, reading, watch)
+    imputer, model, summary = fit_imputer(table, fitting, watch)
+    draw_all(table, model, fitting.plots, watch)
+    schema, matrix = table.scan.schema, table.scan.matrix
+    given = as_imputer(imputer)
+    given.bounds = {
+        j: (low if np.isfinite(low) else None, high if np.isfinite(high) else None)
+        for j, (low, high) in enumerate(model.bounds_)
+        if np.isfinite(low) or np.isfinite(high)
+    } or None
+    subject = Subject(
+        given,
+        matrix,
+        feature_names(schema),
+        Path(path).name,
+        fitting.seed,
+        _describe_columns(schema),
+        _describe_file(path, table, checksum),
+        watch.stage,
+    )
+    n_bytes = write_page(subject, output)
+    n, d = matrix.shape
+    return Reported(n, d, count_gaps(matrix), (str(output),), n_bytes, summary)
+
+
+def _describe_columns(schema: Schema) -> tuple[str, ...]:
+    """Return sentences on columns that the model does not see, or sees as something else."""
+    names = unique_names([column.name for column in schema.columns])
+    by_kind: dict[str, list[str]] = {}
+    for name, column in zip(names, schema.columns, strict=True):
+        by_kind.setdefault(column.kind, []).append(label(name))
+    sentences = []
+    for kind, (one, several) in SAID.items():
+        found = by_kind.get(kind, [])
+        if found:
+            sentences.append(f"{listed(found)} {one if len(found) == 1 else several}.")
+    return tuple(sentences)
+
+
+def _describe_file(path: str | Path, table: Table, checksum: str) -> tuple[tuple[str, str], ...]:
+    schema = table.scan.schema
+    size = os.path.getsize(path)
+    return (
+        (
+            "Table",
+            f"{Path(path).name}, {size:,} bytes, {schema.n_rows:,} rows, "
+            f"{len(schema.columns):,} columns",
+        ),
+        ("Checksum", f"SHA-256 {checksum} of the file"),
+    )
+
+
+def _checksum(path: str | Path) -> str:
+    """Return the SHA-256 of a file; what is wrong with it is told when it is read."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+    except OSError:
+        return "unknown"
+    return digest.hexdigest()

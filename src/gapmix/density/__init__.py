@@ -1,0 +1,25 @@
+"""What a fitted mixture says of rows: densities, filled values, quantiles and draws."""
+
+from __future__ import annotations
+
+from gapmix.density.fitted import (
+    Density,
+    distribution,
+    draw,
+    fill,
+    fill_means,
+    marginal,
+    quantiles,
+    score,
+)
+
+__all__ = [
+    "Density",
+    "distribution",
+    "draw",
+    "fill",
+    "fill_means",
+    "marginal",
+    "quantiles",
+    "score",
+]

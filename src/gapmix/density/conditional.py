@@ -1,0 +1,203 @@
+"""What a mixture says about rows with gaps: densities, filled values, their spread, draws."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from gapmix.em.run import Engine, responsibilities
+from gapmix.parameters import Parameters, dense_covariances
+from gapmix.plan.rows import Block, Rows, expand, prepare_rows, restore_order
+from gapmix.solvers import Solver
+
+QUANTILE_STEPS = 400  # most halvings of a bracket; some 55 do unless components are far apart
+
+
+class Prepared(NamedTuple):
+    """A mixture ready for use: the solver, what it prepared, and the parameters it did so from."""
+
+    solver: Solver
+    state: Any
+    parameters: Parameters  # internal units
+
+
+class Scores(NamedTuple):
+    """Density of each row and its share of each component, in the rows' original order."""
+
+    log_prob: np.ndarray  # (n,) log p(x_o)
+    resp: np.ndarray  # (n, K) p(component | x_o)
+
+
+class Filled(NamedTuple):
+    """Rows with gaps filled by their conditional mean, in the original order, internal units."""
+
+    mean: np.ndarray  # (n, d)
+    std: np.ndarray  # (n, d) conditional standard deviation; 0 where observed
+    resp: np.ndarray  # (n, K)
+
+
+def score(prepared: Prepared, rows: Rows, engine: Engine) -> Scores:
+    """Return log p(x_o) and responsibilities of every row."""
+
+    def score_block(block: Block) -> tuple[np.ndarray, np.ndarray]:
+        visit = prepared.solver.visit(prepared.state, block)
+        return responsibilities(visit.log_density, prepared.parameters.weights)
+
+    parts = list(engine.map(score_block, rows.blocks))
+    log_prob = np.concatenate([part[0] for part in parts])
+    resp = np.concatenate([part[1] for part in parts])
+    return Scores(restore_order(log_prob, rows), restore_order(resp, rows))
+
+
+def fill(prepared: Prepared, rows: Rows, engine: Engine) -> Filled:
+    """Return E[x | x_o] = sum_j p(j | x_o) E[x | x_o, j] and its standard deviation.
+
+    The variance is the mean of the components' variances plus the variance of their means.
+    """
+    parameters = prepared.parameters
+
+    def fill_block(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        completed = prepared.solver.complete(prepared.state, block)
+        _, resp = responsibilities(completed.log_density, parameters.weights)
+        each = completed.deviation + parameters.means[:, None, :]  # (K, n_b, d)
+        mean = np.einsum("nk,knd->nd", resp, each)
+        variance = np.zeros_like(mean)
+        for k in range(len(each)):
+            within = expand(completed.variance[k], block)
+            variance += resp[:, k, None] * (within + (each[k] - mean) ** 2)
+        observed = expand(block.observed, block)
+        std = np.where(observed, 0.0, np.sqrt(variance))
+        return np.where(observed, block.x, mean), std, resp
+
+    parts = list(engine.map(fill_block, rows.blocks))
+    return Filled(
+        *(restore_order(np.concatenate([part[i] for part in parts]), rows) for i in range(3))
+    )
+
+
+def fill_means(prepared: Prepared, rows: Rows, engine: Engine) -> np.ndarray:
+    """Return E[x | x_o] alone, (n, d): the same bits as `fill`, in a third of the time."""
+    parameters = prepared.parameters
+
+    def fill_block(block: Block) -> np.ndarray:
+        completed = prepared.solver.complete(prepared.state, block, spread=False)
+        _, resp = responsibilities(completed.log_density, parameters.weights)
+        each = completed.deviation + parameters.means[:, None, :]  # (K, n_b, d)
+        mean = np.einsum("nk,knd->nd", resp, each)
+        return np.where(expand(block.observed, block), block.x, mean)
+
+    parts = list(engine.map(fill_block, rows.blocks))
+    return restore_order(np.concatenate(parts), rows)
+
+
+def quantiles(prepared: Prepared, rows: Rows, levels: np.ndarray, engine: Engine) -> np.ndarray:
+    """Return quantiles of every gap given the rest of its row, (len(levels), n, d).
+
+    Observed cells are left NaN. The conditional distribution of a cell is a mixture of the
+    components' Gaussians, so its quantiles are roots of a sum of normal distribution functions.
+    """
+    parameters = prepared.parameters
+
+    def quantiles_of_block(block: Block) -> np.ndarray:
+        completed = prepared.solver.complete(prepared.state, block)
+        _, resp = responsibilities(completed.log_density, parameters.weights)
+        result = np.full((len(levels), *block.x.shape), np.nan)
+        row, column = np.nonzero(~expand(block.observed, block))
+        mean = completed.deviation[:, row, column] + parameters.means[:, column]  # (K, cells)
+        within = np.stack([expand(each, block)[row, column] for each in completed.variance])
+        for number, level in enumerate(levels):
+            result[number, row, column] = mixture_quantile(
+                float(level), resp[row].T, mean, np.sqrt(within)
+            )
+        return result
+
+    parts = list(engine.map(quantiles_of_block, rows.blocks))
+    joined = np.concatenate(parts, axis=1)
+    return np.stack([restore_order(each, rows) for each in joined])
+
+
+def distribution(prepared: Prepared, rows: Rows, values: np.ndarray, engine: Engine) -> np.ndarray:
+    """Return P(gap <= value | rest of the row) for values (n, d), NaN where there is no gap."""
+    parameters = prepared.parameters
+    sorted_values = values[rows.patterns.order]
+    ends = np.cumsum([len(block.x) for block in rows.blocks])
+
+    def distribution_of_block(item: tuple[Block, int]) -> np.ndarray:
+        block, end = item
+        completed = prepared.solver.complete(prepared.state, block)
+        _, resp = responsibilities(completed.log_density, parameters.weights)
+        value = sorted_values[end - len(block.x) : end]
+        gaps = ~expand(block.observed, block)
+        result = np.where(gaps, 0.0, np.nan)
+        for k in range(len(parameters.weights)):
+            away = value - parameters.means[k] - completed.deviation[k]
+            std = np.where(gaps, np.sqrt(expand(completed.variance[k], block)), 1.0)
+            result += resp[:, k, None] * ndtr(away / std)
+        return result
+
+    items = list(zip(rows.blocks, ends.tolist(), strict=True))
+    parts = list(engine.map(distribution_of_block, items))
+    return restore_order(np.concatenate(parts), rows)
+
+
+def mixture_quantile(
+    level: float, weight: np.ndarray, mean: np.ndarray, std: np.ndarray
+) -> np.ndarray:
+    """Return the quantile of each one-dimensional mixture; all arguments are (K, cells).
+
+    It lies between the smallest and the largest quantile of the components that have a weight; the
+    bracket is halved until no double is left inside, or nothing against the narrowest component.
+    """
+    each = mean + ndtri(level) * std
+    low = np.where(weight > 0, each, np.inf).min(axis=0)
+    high = np.where(weight > 0, each, -np.inf).max(axis=0)
+    tiny = np.finfo(float).eps * std.min(axis=0)
+    for _ in range(QUANTILE_STEPS):
+        middle = 0.5 * (low + high)
+        if ((middle <= low) | (middle >= high) | (high - low <= tiny)).all():
+            break
+        below = (weight * ndtr((middle - mean) / std)).sum(axis=0) < level
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return 0.5 * (low + high)
+
+
+def draw(
+    prepared: Prepared,
+    x: np.ndarray,
+    resp: np.ndarray,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return draws of whole rows given their observed part, (n_draws, n, d), internal units.
+
+    First the component, by its responsibility; then its Gaussian. With y a draw from N(0, S),
+    y + E[x | x_o - y_o] has the conditional mean and covariance exactly and leaves x_o as it is
+    (Matheron's rule), so drawing needs nothing but filling.
+    """
+    n, d = x.shape
+    solver, parameters = prepared.solver, prepared.parameters
+    result = np.empty((n_draws, n, d))
+    cumulative = np.cumsum(resp, axis=1)
+    chosen = (rng.random((n_draws, n, 1)) * cumulative[:, -1:] > cumulative).sum(axis=2)
+    sigma = dense_covariances(parameters)
+    observed = ~np.isnan(x)
+    for k in range(len(parameters.weights)):
+        which, row = np.nonzero(chosen == k)
+        if not row.size:
+            continue
+        noise = rng.standard_normal((row.size, d)) @ np.linalg.cholesky(sigma[k]).T
+        one = Parameters(
+            np.ones(1),
+            parameters.means[k : k + 1],
+            parameters.covariances[min(k, len(parameters.covariances) - 1)][None],
+        )
+        rows = prepare_rows(x[row] - noise, np.ones(row.size), 1)
+        state = solver.prepare(one)
+        filled = np.concatenate(
+            [solver.complete(state, block).deviation[0] for block in rows.blocks]
+        )
+        values = restore_order(filled, rows) + parameters.means[k] + noise
+        result[which, row] = np.where(observed[row], x[row], values)
+    return result

@@ -1,0 +1,102 @@
+"""A fitted mixture at work on new rows: densities, filled values, quantiles and draws.
+
+Everything here is in the user's units, and every row is treated by itself: its answer depends
+neither on the rows beside it nor on the order of the columns.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gapmix import units as scaling
+from gapmix.density import conditional
+from gapmix.density.conditional import Filled, Prepared, Scores
+from gapmix.parameters import Parameters, marginal_parameters, parameters_to_internal
+from gapmix.plan.rows import Rows, prepare_rows
+from gapmix.solvers import SOLVERS
+from gapmix.threads import open_engine
+from gapmix.units import Scaling, select_columns
+
+
+class Density(NamedTuple):
+    """The density of a mixture, and how to compute with it."""
+
+    parameters: Parameters  # in the user's units
+    units: Scaling
+    solver: str
+    n_jobs: int | None
+
+
+def marginal(density: Density, columns: np.ndarray) -> Density:
+    """Return the density of some of the columns, the others integrated out."""
+    return density._replace(
+        parameters=marginal_parameters(density.parameters, columns),
+        units=select_columns(density.units, columns),
+    )
+
+
+def _prepare(density: Density) -> Prepared:
+    parameters = parameters_to_internal(density.parameters, density.units)
+    solver = SOLVERS[density.solver]
+    with open_engine(1):
+        return Prepared(solver, solver.prepare(parameters), parameters)
+
+
+def _lay_out(density: Density, x: np.ndarray) -> Rows:
+    return prepare_rows(x, np.ones(len(x)), len(density.parameters.weights), units=density.units)
+
+
+def score(density: Density, x: np.ndarray) -> Scores:
+    """Return log p(x_o) of each row, 0 for an empty one, and its share of each component."""
+    with open_engine(density.n_jobs) as engine:
+        scores = conditional.score(_prepare(density), _lay_out(density, x), engine)
+    # Densities were taken in internal units: one factor 1 / scale for each observed value.
+    unit = (~np.isnan(x)) @ np.log(density.units.scale)
+    return scores._replace(log_prob=scores.log_prob - unit)
+
+
+def fill(density: Density, x: np.ndarray) -> Filled:
+    """Return rows with gaps filled by their conditional mean, and its standard deviation."""
+    with open_engine(density.n_jobs) as engine:
+        filled = conditional.fill(_prepare(density), _lay_out(density, x), engine)
+    return Filled(
+        np.where(np.isnan(x), scaling.to_user(filled.mean, density.units), x),
+        filled.std * density.units.scale,
+        filled.resp,
+    )
+
+
+def fill_means(density: Density, x: np.ndarray) -> np.ndarray:
+    """Return rows with gaps filled by their conditional mean, the same bits as `fill`."""
+    with open_engine(density.n_jobs) as engine:
+        mean = conditional.fill_means(_prepare(density), _lay_out(density, x), engine)
+    return np.where(np.isnan(x), scaling.to_user(mean, density.units), x)
+
+
+def quantiles(density: Density, x: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return quantiles of every gap given the rest of its row, (len(levels), n, d).
+
+    Observed values come back as they were.
+    """
+    with open_engine(density.n_jobs) as engine:
+        values = conditional.quantiles(_prepare(density), _lay_out(density, x), levels, engine)
+    return np.where(np.isnan(x), scaling.to_user(values, density.units), x)
+
+
+def distribution(density: Density, x: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return P(gap <= value | rest of the row) for values (n, d), NaN where there is no gap."""
+    inside = scaling.to_internal(values, density.units)
+    with open_engine(density.n_jobs) as engine:
+        return conditional.distribution(_prepare(density), _lay_out(density, x), inside, engine)
+
+
+def draw(density: Density, x: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Return draws of the gaps given the rest of each row, (n_draws, n, d)."""
+    prepared = _prepare(density)
+    with open_engine(density.n_jobs) as engine:
+        resp = conditional.score(prepared, _lay_out(density, x), engine).resp
+        inside = scaling.to_internal(x, density.units)
+        draws = conditional.draw(prepared, inside, resp, n_draws, rng)
+    return np.where(np.isnan(x), scaling.to_user(draws, density.units), x)

@@ -1,0 +1,263 @@
+"""Fits that survive their process: the state of a run as a file, exactly.
+
+The file has the format of model files (`recordfile`) and is replaced as a whole (`atomicfile`), so
+that a process killed at any moment leaves a state from which the fit goes on to the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gapmix.em import accelerate
+from gapmix.em import run as em
+from gapmix.parameters import Parameters
+from gapmix.storage.atomicfile import Path, replace_file
+from gapmix.storage.recordfile import ModelFileError, Record, pack, read
+
+EVERY_ITERATIONS = 5
+EVERY_SECONDS = 60.0
+KIND = "checkpoint"
+PARAMETERS = Parameters._fields
+OWNERS = ("state.parameters", "state.plain", "state.kept", "best.parameters")
+CHART = ("share", "means", "chol")
+VECTORS = ("point", "residual", "ahead")
+KNOWN = {
+    KIND: frozenset(
+        [f"{owner}.{name}" for owner in OWNERS for name in PARAMETERS]
+        + [f"accelerator.chart.{name}" for name in CHART]
+        + [f"accelerator.{name}" for name in VECTORS]
+        + ["accelerator.numbers", "accelerator.steps.*", "accelerator.changes.*"]
+        + [f"state.{name}" for name in ("resp", "objectives", "left", "numbers")]
+        + [
+            f"{run}.{name}"
+            for run in ("run", "best")
+            for name in ("history", "events", "target", "center")
+        ]
+    )
+}
+Arrays = dict[str, np.ndarray]
+
+
+class Saved(NamedTuple):
+    """A fit that may go on: which fit it is, and how far it has come."""
+
+    identity: dict[str, Any]  # must agree when the fit goes on
+    entropy: tuple[int, ...]  # the seed of its starts
+    solver: str
+    number: int  # the start at work
+    progress: em.Progress | None  # how far that one has come
+    best: em.Fit | None  # the best of the starts before it
+
+
+class Writer:
+    """Saves the progress of a fit every few iterations or minutes."""
+
+    def __init__(self, path: Path, saved: Saved) -> None:
+        self._path = path
+        self._saved = saved
+        self._n_since = 0
+        self._last = time.monotonic()
+
+    def of_start(self, number: int, best: em.Fit | None) -> Callable[[em.Progress], None]:
+        """Return what a run calls after every iteration."""
+        self._saved = self._saved._replace(number=number, best=best)
+
+        def save(progress: em.Progress) -> None:
+            self._n_since += 1
+            late = time.monotonic() - self._last >= EVERY_SECONDS
+            if self._n_since >= EVERY_ITERATIONS or late or progress.stop_reason is not None:
+                write(self._path, self._saved._replace(progress=progress))
+                self._n_since, self._last = 0, time.monotonic()
+
+        return save
+
+
+def write(path: Path, saved: Saved) -> None:
+    """Replace the file by this state."""
+    arrays: Arrays = {}
+    content: dict[str, Any] = {
+        "identity": saved.identity,
+        "entropy": list(saved.entropy),
+        "solver": saved.solver,
+        "number": saved.number,
+        "progress": None,
+        "best": None,
+    }
+    if saved.progress is not None:
+        progress = saved.progress
+        _put_state(progress.state, arrays)
+        _put_run(progress, "run", arrays)
+        accelerator = progress.state.accelerator
+        method = chart = None
+        if accelerator is not None:
+            method, held = accelerator.method, accelerator.chart
+            chart = None if held is None else [held.covariance_type, bool(held.equal_weights)]
+        content["progress"] = {"stop": progress.stop_reason, "method": method, "chart": chart}
+    if saved.best is not None:
+        _put_parameters(saved.best.parameters, "best.parameters", arrays)
+        _put_run(saved.best, "best", arrays)
+        content["best"] = {"converged": saved.best.converged, "stop": saved.best.stop_reason}
+    replace_file(path, pack(Record(KIND, content, arrays)))
+
+
+def load(path: Path) -> Saved | None:
+    """Return the state in a file, or None if there is no file.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is something else, or damaged.
+    """
+    if not os.path.exists(path):
+        return None
+    record = read(path, KNOWN)
+    try:
+        return _restore(record.content, record.arrays)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ModelFileError(
+            f"{os.fspath(path)}: a part of the checkpoint is missing or has the wrong form "
+            f"({type(error).__name__}: {error}). Delete the file to begin afresh."
+        ) from error
+
+
+def check_identity(saved: Saved, identity: dict[str, Any], path: Path) -> None:
+    """Raise an error that names what differs between the fit in the file and this one."""
+    for name in sorted({*saved.identity, *identity}):
+        found, wanted = saved.identity.get(name), identity.get(name)
+        if found != wanted:
+            raise ValueError(
+                f"{os.fspath(path)} is the checkpoint of another fit: its {name} is {found!r}, and "
+                f"now it is {wanted!r}. Fit as before to go on with it; to begin afresh, delete "
+                "the file or give another one."
+            )
+
+
+def _restore(content: dict[str, Any], arrays: Arrays) -> Saved:
+    progress = best = None
+    told = content["progress"]
+    if told is not None:
+        history, target, center = _take_run("run", arrays)
+        state = _take_state(told, arrays)
+        progress = em.Progress(state, history, target, center, told["stop"])
+    told = content["best"]
+    if told is not None:
+        history, target, center = _take_run("best", arrays)
+        parameters = _take_parameters("best.parameters", arrays)
+        assert parameters is not None
+        best = em.Fit(parameters, history, told["converged"], told["stop"], target, center)
+    entropy = tuple(int(number) for number in content["entropy"])
+    return Saved(content["identity"], entropy, content["solver"], content["number"], progress, best)
+
+
+def _put_parameters(parameters: Parameters | None, name: str, arrays: Arrays) -> None:
+    if parameters is not None:
+        for key, array in zip(PARAMETERS, parameters, strict=True):
+            arrays[f"{name}.{key}"] = np.asarray(array, dtype=np.float64)
+
+
+def _take_parameters(name: str, arrays: Arrays) -> Parameters | None:
+    if f"{name}.weights" not in arrays:
+        return None
+    return Parameters(*(arrays[f"{name}.{key}"] for key in PARAMETERS))
+
+
+def _put_state(state: em.State, arrays: Arrays) -> None:
+    for name in ("parameters", "plain", "kept"):
+        _put_parameters(getattr(state, name), f"state.{name}", arrays)
+    if state.resp is not None:
+        arrays["state.resp"] = state.resp
+    arrays["state.objectives"] = np.array(state.objectives, dtype=float)
+    arrays["state.left"] = np.array(state.left, dtype=float)
+    arrays["state.numbers"] = np.array([state.best, state.n_stale, state.n_repairs], dtype=float)
+    known = state.accelerator
+    if known is None:
+        return
+    arrays["accelerator.numbers"] = np.array(
+        [known.was_plain, known.was_cut, known.reach, known.n_taken, known.to_gain], dtype=float
+    )
+    for name in CHART if known.chart is not None else ():
+        arrays[f"accelerator.chart.{name}"] = getattr(known.chart, name)
+    for name in VECTORS:
+        if getattr(known, name) is not None:
+            arrays[f"accelerator.{name}"] = getattr(known, name)
+    for name in ("steps", "changes"):
+        for i, vector in enumerate(getattr(known, name)):
+            arrays[f"accelerator.{name}.{i}"] = vector
+
+
+def _take_state(told: dict[str, Any], arrays: Arrays) -> em.State:
+    best, n_stale, n_repairs = arrays["state.numbers"].tolist()
+    accelerator = None
+    if told["method"] is not None:
+        was_plain, was_cut, reach, n_taken, to_gain = arrays["accelerator.numbers"].tolist()
+        chart = None
+        if told["chart"] is not None:
+            share, means, chol = (arrays[f"accelerator.chart.{name}"] for name in CHART)
+            chart = accelerate.Chart(share, means, chol, *told["chart"])
+        accelerator = accelerate.State(
+            told["method"],
+            chart,
+            point=arrays.get("accelerator.point"),
+            residual=arrays.get("accelerator.residual"),
+            ahead=arrays.get("accelerator.ahead"),
+            steps=_take_vectors("accelerator.steps", arrays),
+            changes=_take_vectors("accelerator.changes", arrays),
+            was_plain=bool(was_plain),
+            was_cut=bool(was_cut),
+            reach=reach,
+            n_taken=int(n_taken),
+            to_gain=to_gain,
+        )
+    parameters = _take_parameters("state.parameters", arrays)
+    if parameters is None:
+        raise KeyError("state.parameters")
+    return em.State(
+        parameters,
+        accelerator,
+        plain=_take_parameters("state.plain", arrays),
+        resp=arrays.get("state.resp"),
+        objectives=tuple(arrays["state.objectives"].tolist()),
+        kept=_take_parameters("state.kept", arrays),
+        best=best,
+        n_stale=int(n_stale),
+        n_repairs=int(n_repairs),
+        left=tuple(arrays["state.left"].tolist()),
+    )
+
+
+def _take_vectors(name: str, arrays: Arrays) -> tuple[np.ndarray, ...]:
+    count = sum(key.startswith(f"{name}.") for key in arrays)
+    return tuple(arrays[f"{name}.{i}"] for i in range(count))
+
+
+def _put_run(run: em.Progress | em.Fit, name: str, arrays: Arrays) -> None:
+    """Put the history, with texts as bytes: there may be more than a header holds."""
+    rows = [
+        (r.log_likelihood, r.objective, np.nan if r.validation is None else r.validation, r.seconds)
+        for r in run.history
+    ]
+    if rows:
+        arrays[f"{name}.history"] = np.array(rows, dtype=float)
+    text = json.dumps([r.events for r in run.history]).encode()
+    arrays[f"{name}.events"] = np.frombuffer(text + b" " * (-len(text) % 8), dtype="<i8")
+    for key in ("target", "center"):
+        if getattr(run, key) is not None:
+            arrays[f"{name}.{key}"] = getattr(run, key)
+
+
+def _take_run(
+    name: str, arrays: Arrays
+) -> tuple[tuple[em.Iteration, ...], np.ndarray | None, np.ndarray | None]:
+    events = json.loads(arrays[f"{name}.events"].astype("<i8").tobytes())
+    rows = arrays[f"{name}.history"].tolist() if events else []
+    history = tuple(
+        em.Iteration(value, objective, None if np.isnan(held) else held, seconds, tuple(told))
+        for (value, objective, held, seconds), told in zip(rows, events, strict=True)
+    )
+    return history, arrays.get(f"{name}.target"), arrays.get(f"{name}.center")

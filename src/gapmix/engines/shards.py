@@ -1,0 +1,187 @@
+"""Shards: the rows of one piece of a table, laid out for EM, and what is asked of them.
+
+All functions here run where the rows are. What crosses is small: a specification or parameters
+one way, packed statistics the other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gapmix import units as scaling
+from gapmix.em import run as em
+from gapmix.engines.contract import ShardEngine
+from gapmix.engines.sources import Piece, SourceError, read
+from gapmix.parameters import Parameters
+from gapmix.plan.costs import Costs
+from gapmix.plan.patterns import Patterns, find_patterns
+from gapmix.plan.planner import Cluster, TreeOptions, make_plan
+from gapmix.plan.rows import Block, Rows, compress_rows, prepare_rows
+from gapmix.solvers import SOLVERS
+from gapmix.statistics import Statistics, merge_into, pack, unpack, zero_statistics
+from gapmix.threads import one_blas_thread
+from gapmix.units import Scaling, Summary
+
+
+class Look(NamedTuple):
+    """Which rows to look at, before anything is known of them."""
+
+    piece: Piece
+    first: int  # number of its first row in the table
+    weight: np.ndarray | None  # (n,) row weights; None means 1 each
+    chosen: np.ndarray  # rows of the piece that go to the sample
+
+
+class Seen(NamedTuple):
+    """What a first pass over a piece tells."""
+
+    n_useful: int  # rows with an observed value and a positive weight
+    total_weight: float  # of these
+    summary: Summary
+    sample: np.ndarray  # (m, d) the chosen rows, without useless ones
+    sample_weight: np.ndarray  # (m,)
+
+
+class Spec(NamedTuple):
+    """How to build a shard."""
+
+    piece: Piece
+    weight: np.ndarray | None
+    units: Scaling
+    n_components: int
+    solver: str | TreeOptions
+    costs: Costs
+
+
+class Shard(NamedTuple):
+    """Blocks of rows with their patterns and plan."""
+
+    blocks: tuple[Block, ...]
+
+
+class Message(NamedTuple):
+    """What a pass needs: the solver and the parameters, or what it prepared from them."""
+
+    token: str  # names the pass
+    solver: str
+    parameters: Parameters
+    prepared: Any  # None where it cannot be shared
+
+
+def survey(look: Look) -> Seen:
+    """Return counts, columns' moments and the sampled rows of a piece."""
+    x = read(look.piece)
+    infinite = np.isinf(x)
+    if infinite.any():
+        row, column = (int(i) for i in np.argwhere(infinite)[0])
+        raise SourceError(
+            f"Row {look.first + row}, column {column} holds {x[row, column]}. Every value must be "
+            "finite, or NaN where it is missing."
+        )
+    weight = np.ones(len(x)) if look.weight is None else look.weight
+    useful = (weight > 0) & ~np.isnan(x).all(axis=1)
+    sampled = look.chosen[useful[look.chosen]]
+    weight = np.where(useful, weight, 0.0)
+    with one_blas_thread():
+        summary = scaling.summarize(x, weight)
+    total = float(weight.sum())
+    return Seen(int(useful.sum()), total, summary, x[sampled], weight[sampled])
+
+
+def build(spec: Spec) -> Shard:
+    """Return the shard of a piece: rows in internal units, sorted by pattern, cut into blocks."""
+    x = read(spec.piece)
+    weight = np.ones(len(x)) if spec.weight is None else spec.weight
+    useful = (weight > 0) & ~np.isnan(x).all(axis=1)
+    if not useful.any():
+        return Shard(())
+    if not useful.all():
+        x, weight = x[useful], weight[useful]
+    patterns: Patterns = find_patterns(~np.isnan(x))
+    with one_blas_thread():
+        name = spec.solver if isinstance(spec.solver, str) else spec.solver.name
+        forest: tuple[Cluster, ...] = ()
+        if name in ("tree", "paper"):
+            forest = make_plan(
+                patterns, spec.n_components, solver=spec.solver, costs=spec.costs
+            ).forest
+        if spec.n_components == 1:
+            x, weight, patterns = compress_rows(x, weight, patterns)
+        rows = prepare_rows(
+            x, weight, spec.n_components, patterns=patterns, forest=forest, units=spec.units
+        )
+    return Shard(rows.blocks)
+
+
+def sum_shard(shard: Shard, message: Message) -> np.ndarray:
+    """Return the packed statistics of a shard, its blocks added up in order."""
+    solver, parameters = SOLVERS[message.solver], message.parameters
+    n_components, d = parameters.means.shape
+    total = zero_statistics(n_components, d, diagonal=solver.SUMS_DIAGONAL)
+    with one_blas_thread():
+        em.sum_blocks(solver, _prepared(message), parameters.weights, shard.blocks, total)
+    return pack(total)
+
+
+class _Last:
+    """What this process prepared last: all its shards ask for the same."""
+
+    lock = threading.Lock()
+    token = ""
+    prepared: Any = None
+
+
+def _prepared(message: Message) -> Any:
+    if message.prepared is not None:
+        return message.prepared
+    with _Last.lock:
+        if _Last.token != message.token:
+            _Last.prepared = SOLVERS[message.solver].prepare(message.parameters)
+            _Last.token = message.token
+        return _Last.prepared
+
+
+class ShardedRows:
+    """The rows of a fit as shards on an engine: what `em.run` takes in place of `Rows`."""
+
+    def __init__(
+        self,
+        engine: ShardEngine,
+        solver: str,
+        total_weight: float,
+        sample: Rows,
+        name: str,
+        tick: Callable[[], None] | None = None,
+    ) -> None:
+        self.total_weight = total_weight
+        self.sample = sample
+        self.n_bytes = 0  # received in the last pass
+        self._engine = engine
+        self._solver = solver
+        self._name = name  # tells passes of different fits apart
+        self._n_passes = 0
+        self._tick = tick
+
+    def sum_statistics(self, prepared: Any, parameters: Parameters) -> Statistics:
+        """Return the statistics of all rows, shards merged in their order."""
+        self._n_passes += 1
+        self.n_bytes = 0
+        message = Message(
+            f"{self._name}-{self._n_passes}",
+            self._solver,
+            parameters,
+            prepared if self._engine.SHARES_MEMORY else None,
+        )
+        n_components, d = parameters.means.shape
+        diagonal = SOLVERS[self._solver].SUMS_DIAGONAL
+        total = zero_statistics(n_components, d, diagonal=diagonal)
+        for vector in self._engine.step(sum_shard, message):
+            self.n_bytes += vector.nbytes
+            merge_into(total, unpack(vector, n_components, d, diagonal=diagonal))
+            if self._tick is not None:
+                self._tick()
+        return total

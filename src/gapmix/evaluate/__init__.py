@@ -1,0 +1,8 @@
+"""How well gaps are filled on a given table: hide known cells, fill them, compare."""
+
+from __future__ import annotations
+
+from gapmix.evaluate.compare import default_imputers, hide_and_score
+from gapmix.evaluate.scores import Evaluation, Overall, Score
+
+__all__ = ["Evaluation", "Overall", "Score", "default_imputers", "hide_and_score"]

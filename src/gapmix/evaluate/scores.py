@@ -1,0 +1,164 @@
+"""What came of hiding cells: a record for each imputer, repeat and column, and tables of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+
+from gapmix.selection.hiding import MECHANISMS
+from gapmix.wording import align, count
+
+
+class Score(NamedTuple):
+    """How one imputer filled the hidden cells of one column, once.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.impute import SimpleImputer
+    >>> from gapmix.evaluate import hide_and_score
+    >>> result = hide_and_score(load_iris().data, {"mean": SimpleImputer()}, random_state=0)
+    >>> first = result.scores[0]
+    >>> first.imputer, first.repeat, first.column, round(first.error)
+    ('mean', 0, '0', 1)
+    """
+
+    imputer: str
+    repeat: int
+    column: str
+    n_hidden: int
+    error: float  # root mean square error, in standard deviations of the column
+    rmse: float  # the same in the column's units
+    log_score: float  # mean log density of a hidden cell, the column scaled to variance 1
+    coverage_50: float  # share of hidden cells inside their 50 % interval
+    coverage_90: float
+    seconds: float  # of fit_transform, for the whole table
+    problem: str  # why there are no numbers; empty if all is well
+
+
+class Overall(NamedTuple):
+    """How one imputer filled all hidden cells: means over the repeats.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.impute import SimpleImputer
+    >>> from gapmix.evaluate import hide_and_score
+    >>> result = hide_and_score(load_iris().data, {"mean": SimpleImputer()}, random_state=0)
+    >>> [(each.imputer, round(each.error)) for each in result.overall()]
+    [('mean', 1)]
+    """
+
+    imputer: str
+    n_hidden: int
+    error: float
+    error_spread: float  # standard deviation between repeats; NaN if there was only one
+    log_score: float
+    coverage_50: float
+    coverage_90: float
+    seconds: float
+    problem: str
+
+
+class Evaluation(NamedTuple):
+    """What `hide_and_score` found.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.impute import SimpleImputer
+    >>> from gapmix.evaluate import hide_and_score
+    >>> result = hide_and_score(load_iris().data, {"mean": SimpleImputer()}, n_repeats=2)
+    >>> result.mechanism, result.n_repeats, result.shape, len(result.scores)
+    ('mcar', 2, (150, 4), 8)
+    """
+
+    scores: tuple[Score, ...]  # one for each imputer, repeat and column with hidden cells
+    mechanism: str
+    n_repeats: int
+    shape: tuple[int, int]
+
+    def overall(self) -> tuple[Overall, ...]:
+        """Return one record for each imputer, in the order in which they were given."""
+        names = dict.fromkeys(score.imputer for score in self.scores)
+        return tuple(
+            _gather([score for score in self.scores if score.imputer == name]) for name in names
+        )
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return the scores as dicts."""
+        return [score._asdict() for score in self.scores]
+
+    def to_frame(self) -> Any:
+        """Return the scores as a pandas data frame or, without pandas, as a list of dicts."""
+        columns = {name: [getattr(score, name) for score in self.scores] for name in Score._fields}
+        try:
+            return nw.from_dict(columns, backend="pandas").to_native()
+        except ImportError:
+            return self.to_dicts()
+
+    def summary(self) -> str:
+        """Return a table as text, a line for each imputer, the smallest error first."""
+        head = ("", "error", "+-", "log score", "in 50 %", "in 90 %", "seconds")
+        ranked = sorted(self.overall(), key=lambda each: (np.isnan(each.error), each.error))
+        lines = [head]
+        for each in ranked:
+            lines.append(
+                (
+                    each.imputer,
+                    _show(each.error, 3),
+                    _show(each.error_spread, 3),
+                    _show(each.log_score, 2),
+                    _show(100 * each.coverage_50, 0, " %"),
+                    _show(100 * each.coverage_90, 0, " %"),
+                    _show(each.seconds, 2),
+                )
+            )
+        n, d = self.shape
+        title = (
+            f"{n:,} rows x {d:,} columns, {count(self.n_repeats, 'repeat')}; hidden: "
+            f"{MECHANISMS[self.mechanism]}.\n"
+            "Error in standard deviations of the columns; log score of columns with variance 1."
+        )
+        problems = [f"{each.imputer}: {each.problem}" for each in ranked if each.problem]
+        return "\n".join([title, "", align(lines), *([""] if problems else []), *problems])
+
+
+def _gather(scores: list[Score]) -> Overall:
+    """Return the means of an imputer's scores over columns, weighted by cells, and repeats."""
+    n_hidden = np.array([score.n_hidden for score in scores], dtype=float)
+    repeat = np.array([score.repeat for score in scores])
+    errors = []
+    for number in np.unique(repeat):
+        here = repeat == number
+        squares = np.array([score.error for score in scores])[here] ** 2
+        varies = ~np.isnan(squares) | np.array([bool(score.problem) for score in scores])[here]
+        # A failed column leaves no error at all: without it, the others would look too good.
+        mean = np.average(squares[varies], weights=n_hidden[here][varies]) if varies.any() else 0.0
+        errors.append(np.sqrt(mean))
+    problems = list(dict.fromkeys(score.problem for score in scores if score.problem))
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return Overall(
+        scores[0].imputer,
+        int(n_hidden.sum()),
+        float(np.mean(errors)),
+        float(np.std(errors, ddof=1)) if len(errors) > 1 else np.nan,
+        _weighted([score.log_score for score in scores], n_hidden),
+        _weighted([score.coverage_50 for score in scores], n_hidden),
+        _weighted([score.coverage_90 for score in scores], n_hidden),
+        float(np.mean(list({score.repeat: score.seconds for score in scores}.values()))),
+        problems[0] + more if problems else "",
+    )
+
+
+def _weighted(values: list[float], weight: np.ndarray) -> float:
+    """Return the mean of the values that are there, NaN if none is."""
+    array = np.array(values)
+    there = ~np.isnan(array)
+    return float(np.average(array[there], weights=weight[there])) if there.any() else np.nan
+
+
+def _show(value: float, digits: int, unit: str = "") -> str:
+    return "-" if np.isnan(value) else f"{value:.{digits}f}{unit}"

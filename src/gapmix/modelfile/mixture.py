@@ -1,0 +1,345 @@
+"""A fitted mixture as plain data and arrays, and back, with every number checked on the way.
+
+Also what all estimators have in common: settings, and number and names of the columns.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from gapmix.em.run import Iteration
+from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.options import FARTHEST, LARGEST
+from gapmix.estimators.validation import LARGEST_VALUE
+from gapmix.modelfile.values import decode, encode
+from gapmix.parameters import (
+    SMALLEST_VARIANCE,
+    NotPositiveDefiniteError,
+    Parameters,
+    cholesky,
+    parameters_to_internal,
+    rescale,
+)
+from gapmix.plan.patterns import Patterns
+from gapmix.plan.planner import Cluster, Plan
+from gapmix.solvers import SOLVERS
+from gapmix.storage.recordfile import ModelFileError
+from gapmix.structures import covariance
+from gapmix.threads import open_engine
+from gapmix.units import Scaling
+
+Content = dict[str, Any]
+Arrays = dict[str, np.ndarray]
+
+SIMPLEX = 1e-8  # what weights may be away from a sum of 1
+SYMMETRIC = 1e-6  # what a correlation may differ from its mirror image
+MIXTURE_ARRAYS = (
+    *("weights", "means", "covariances", "precisions", "precisions_cholesky", "target", "center"),
+    *("scaling.center", "scaling.scale", "scaling.mean", "scaling.variance", "scaling.known"),
+    *("history.log_likelihood", "history.objective", "history.validation", "history.seconds"),
+    *("history.lower_bounds", "event.iteration", "event.text"),
+)
+
+
+def mixture_to_record(mixture: GaussianMixture) -> tuple[Content, Arrays]:
+    """Return what a fitted mixture is, as plain data and arrays."""
+    check_is_fitted(mixture)
+    content, arrays = describe(mixture)
+    history: tuple[Iteration, ...] = mixture.history_
+    texts = sorted({event for record in history for event in record.events})
+    events = [(i, texts.index(event)) for i, r in enumerate(history) for event in r.events]
+    plan: Plan = mixture.plan_
+    content |= {
+        "covariance_type": mixture._covariance_type,
+        "fit": {
+            "converged": bool(mixture.converged_),
+            "stop_reason": mixture.stop_reason_,
+            "n_iter": int(mixture.n_iter_),
+            "lower_bound": encode(float(mixture.lower_bound_), "lower_bound_"),
+            "events": texts,
+        },
+        "plan": {
+            "solver": plan.solver,
+            "requested": plan.requested,
+            "n_components": int(plan.n_components),
+            "seconds": {name: float(value) for name, value in plan.seconds.items()},
+            "bounds": sorted(plan.bounds),
+            "reason": plan.reason,
+            "walks": bool(plan.forest),
+            "text": plan.explain(),
+        },
+    }
+    scaling: Scaling = mixture._scaling
+    numbers = {
+        "weights": mixture.weights_,
+        "means": mixture.means_,
+        "covariances": mixture.covariances_,
+        "precisions": mixture.precisions_,
+        "precisions_cholesky": mixture.precisions_cholesky_,
+        **{f"scaling.{name}": getattr(scaling, name) for name in Scaling._fields},
+        "history.log_likelihood": [record.log_likelihood for record in history],
+        "history.objective": [record.objective for record in history],
+        "history.validation": [r.validation for r in history if r.validation is not None],
+        "history.seconds": [record.seconds for record in history],
+        "history.lower_bounds": mixture.lower_bounds_,
+    }
+    if mixture._target is not None:
+        numbers["target"] = mixture._target
+    if mixture._center is not None:
+        numbers["center"] = mixture._center
+    arrays |= {name: np.asarray(value, dtype=np.float64) for name, value in numbers.items()}
+    arrays["scaling.known"] = np.asarray(scaling.known, dtype=np.int64)
+    arrays["event.iteration"] = np.array([i for i, _ in events], dtype=np.int64)
+    arrays["event.text"] = np.array([text for _, text in events], dtype=np.int64)
+    return content, arrays
+
+
+def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
+    """Return the fitted mixture of a record, after checking that it is one."""
+    mixture = rebuild(GaussianMixture, content, arrays)
+    kind = field(content, "covariance_type", str)
+    if kind not in covariance.TYPES:
+        raise ModelFileError(f"The covariance type {kind!a} is not known.")
+    _check_arrays(arrays, kind, mixture.n_features_in_)
+    units = Scaling(*(arrays[f"scaling.{name}"] for name in Scaling._fields))
+    units = units._replace(known=units.known.astype(bool))
+    mixture.weights_ = arrays["weights"]
+    mixture.means_ = arrays["means"]
+    mixture.covariances_ = arrays["covariances"]
+    mixture.precisions_ = arrays["precisions"]
+    mixture.precisions_cholesky_ = arrays["precisions_cholesky"]
+    fit = field(content, "fit", dict)
+    mixture.converged_ = field(fit, "converged", bool)
+    mixture.stop_reason_ = field(fit, "stop_reason", str)
+    mixture.n_iter_ = field(fit, "n_iter", int)
+    mixture.lower_bound_ = field({"": decode(fit.get("lower_bound"), {})}, "", float)
+    mixture.lower_bounds_ = arrays["history.lower_bounds"].tolist()
+    mixture.history_ = _history(field(fit, "events", list), arrays)
+    mixture.plan_ = _plan(field(content, "plan", dict), mixture.n_features_in_)
+    mixture._scaling = units
+    mixture._covariance_type = kind
+    mixture._target = arrays.get("target")
+    mixture._center = arrays.get("center")
+    # What overflows is refused; BLAS on several threads is slower on one matrix at a time.
+    with np.errstate(all="ignore"), open_engine(1):
+        _check_values(arrays, kind)
+        _check_units(units)
+        _check_inside(mixture._user_parameters(), units)
+    return mixture
+
+
+def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
+    """Check names, types and shapes of a mixture's arrays against each other."""
+    own = {name for name in arrays if not name.startswith("settings.")}
+    require_same(own, set(MIXTURE_ARRAYS) - ({"target", "center"} - own), "arrays of a mixture")
+    n_components = arrays["weights"].size
+    n_iterations = arrays["history.objective"].size
+    n_held = arrays["history.validation"].size
+    n_events = arrays["event.text"].size
+    square = {"full": (n_components, d, d), "tied": (d, d), "diag": (n_components, d)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "weights": (n_components,),
+        "means": (n_components, d),
+        **{f"scaling.{name}": (d,) for name in Scaling._fields},
+        **{name: (n_iterations,) for name in own if name.startswith("history.")},
+        "history.validation": (n_iterations if n_held else 0,),
+        "history.lower_bounds": (arrays["history.lower_bounds"].size,),
+        "event.iteration": (n_events,),
+        "event.text": (n_events,),
+        "target": (d, d) if kind in ("full", "tied") else (d,),
+        "center": (d,),
+    }
+    for name in ("covariances", "precisions", "precisions_cholesky"):
+        shapes[name] = square.get(kind, (n_components,))
+    whole = {"scaling.known", "event.iteration", "event.text"}
+    for name in sorted(own):
+        array = arrays[name]
+        if array.shape != shapes[name] or (array.dtype == np.int64) != (name in whole):
+            raise ModelFileError(
+                f"{name} has shape {array.shape} and dtype {array.dtype}; with {n_components} "
+                f"components, {d} columns and covariance type {kind!r} it must have shape "
+                f"{shapes[name]} and dtype {'int64' if name in whole else 'float64'}."
+            )
+
+
+def _check_values(arrays: Arrays, kind: str) -> None:
+    """Check that numbers are finite, weights sum to 1 and diagonals are positive."""
+    for name in (name for name in MIXTURE_ARRAYS if name in arrays):
+        values = arrays[name]
+        if name == "history.validation":  # a held-out row may be beyond every density
+            values = values[values != -np.inf]
+        if not np.isfinite(values).all():
+            raise ModelFileError(f"{name} holds a number that is not finite.")
+    weights = arrays["weights"]
+    if not weights.size or weights.min() < 0 or abs(weights.sum() - 1.0) > SIMPLEX:
+        raise ModelFileError("The weights must be at least 0 and sum to 1.")
+    if not np.isin(arrays["scaling.known"], (0, 1)).all():
+        raise ModelFileError("scaling.known must hold 0 and 1.")
+    square = kind in ("full", "tied")
+    matrices = {"covariances", "precisions", "precisions_cholesky", "target"}
+    for name in sorted(matrices & arrays.keys()):
+        diagonal = np.diagonal(arrays[name], axis1=-2, axis2=-1) if square else arrays[name]
+        if not diagonal.min() > 0:
+            raise ModelFileError(f"{name} must be positive on the diagonal.")
+
+
+def _check_units(units: Scaling) -> None:
+    """Check what columns are measured in."""
+    scale, center = units.scale, units.center
+    powers = (np.frexp(scale)[0] == 0.5) & (scale <= LARGEST) & (scale >= 1 / LARGEST)
+    if not powers.all() or units.variance.min() <= 0:
+        raise ModelFileError("The columns' scales must be powers of two, variances positive.")
+    if (np.maximum(np.abs(center), np.abs(center / scale)) > LARGEST_VALUE).any():
+        raise ModelFileError(f"The columns' centres must lie below {LARGEST_VALUE:g}.")
+
+
+def _check_inside(parameters: Parameters, units: Scaling) -> None:
+    """Check means and covariances in internal units, where their size can be told."""
+    inside = parameters_to_internal(parameters._replace(covariances=np.ones((1, 1))), units)
+    if np.abs(inside.means).max() > FARTHEST:
+        raise ModelFileError(f"A mean is more than {FARTHEST:g} standard deviations away.")
+    for k, sigma in enumerate(parameters.covariances):  # one at a time, which saves memory
+        sigma = rescale(sigma[None], 1.0 / units.scale)[0]
+        variances = sigma if sigma.ndim == 1 else np.diagonal(sigma)
+        if not (variances > SMALLEST_VARIANCE).all() or not (variances < FARTHEST).all():
+            raise ModelFileError(f"Component {k}: a variance is zero or far too large.")
+        if sigma.ndim == 2:
+            _check_matrix(sigma, np.sqrt(variances), k)
+
+
+def _check_matrix(sigma: np.ndarray, spread: np.ndarray, k: int) -> None:
+    """Check that a covariance is symmetric and has a factor with a positive diagonal."""
+    skew = np.abs(sigma - sigma.T) / spread[:, None] / spread
+    if not skew.max() <= SYMMETRIC:
+        raise ModelFileError(f"Component {k}: the covariance is not symmetric.")
+    try:
+        cholesky(sigma, k)
+    except NotPositiveDefiniteError as error:
+        raise ModelFileError(str(error)) from error
+
+
+def _history(texts: list[Any], arrays: Arrays) -> tuple[Iteration, ...]:
+    """Return the record of every iteration."""
+    objective = arrays["history.objective"].tolist()
+    validation = arrays["history.validation"].tolist() or [None] * len(objective)
+    events: list[list[str]] = [[] for _ in objective]
+    for i, number in zip(
+        arrays["event.iteration"].tolist(), arrays["event.text"].tolist(), strict=True
+    ):
+        if not (0 <= i < len(events) and 0 <= number < len(texts)):
+            raise ModelFileError(f"Event {number} of iteration {i} does not exist.")
+        events[i].append(texts[number])
+    if not all(isinstance(text, str) for text in texts):
+        raise ModelFileError("The events of a fit must be texts.")
+    values = zip(
+        arrays["history.log_likelihood"].tolist(),
+        objective,
+        validation,
+        arrays["history.seconds"].tolist(),
+        map(tuple, events),
+        strict=True,
+    )
+    return tuple(Iteration(*value) for value in values)
+
+
+def _plan(content: Content, d: int) -> Plan:
+    """Return a small plan that names the solver and explains itself as the whole one did.
+
+    It has no patterns; one cluster without routes stands for the forest of a solver that walks.
+    """
+    solver, seconds = field(content, "solver", str), field(content, "seconds", dict)
+    bounds, text = field(content, "bounds", list), field(content, "text", str)
+    if solver not in SOLVERS or not text:
+        raise ModelFileError(f"The plan names no known solver ({solver!a}), or says nothing.")
+    if not all(type(cost) is float and math.isfinite(cost) for cost in seconds.values()):
+        raise ModelFileError("The plan's predicted seconds must be numbers.")
+    if not all(isinstance(name, str) for name in bounds):
+        raise ModelFileError("The plan's bounds must be names.")
+    none = np.empty(0, dtype=np.int64)
+    return Plan(
+        patterns=Patterns(np.empty((0, d), dtype=bool), none, np.zeros(1, dtype=np.int64)),
+        solver=solver,
+        requested=field(content, "requested", str),
+        n_components=field(content, "n_components", int),
+        seconds=dict(seconds),
+        bounds=frozenset(bounds),
+        reason=field(content, "reason", str),
+        forest=(Cluster(none, ()),) if field(content, "walks", bool) else (),
+        text=text,
+    )
+
+
+# ---------------------------------------------------------------- any estimator
+
+
+def field(content: Any, name: str, *types: type) -> Any:
+    """Return an entry of an object in a file, which must have one of the types exactly."""
+    value = content.get(name) if isinstance(content, dict) else None
+    if type(value) not in types:
+        raise ModelFileError(
+            f"The entry {name!r} must be {' or '.join(kind.__name__ for kind in types)}, and is "
+            f"{type(value).__name__}."
+        )
+    return value
+
+
+def describe(estimator: Any) -> tuple[Content, Arrays]:
+    """Return what every estimator has: settings, and number and names of the columns."""
+    arrays: Arrays = {}
+    settings = {
+        name: encode(value, f"settings.{name}", arrays)
+        for name, value in estimator.get_params(deep=False).items()
+    }
+    names = getattr(estimator, "feature_names_in_", None)
+    columns = {
+        "count": int(estimator.n_features_in_),
+        "names": None if names is None else [str(name) for name in names],
+    }
+    return {"settings": settings, "columns": columns}, arrays
+
+
+def rebuild(cls: Any, content: Content, arrays: Arrays) -> Any:
+    """Return an estimator with its settings and columns; what an old file lacks has its default."""
+    settings = field(content, "settings", dict)
+    unknown = sorted(set(settings) - set(cls._get_param_names()))
+    if unknown:
+        raise ModelFileError(f"A {cls.__name__} has no parameter {unknown[0]!a} in this version.")
+    held = {name for name in arrays if name.startswith("settings.")}
+    require_same(held, arrays_of(settings, "settings"), "settings")
+    estimator = cls(**{name: decode(value, arrays) for name, value in settings.items()})
+    columns = field(content, "columns", dict)
+    count, names = field(columns, "count", int), field(columns, "names", list, type(None))
+    if count < 1:
+        raise ModelFileError(f"The model has {count} columns; there must be at least one.")
+    estimator.n_features_in_ = count
+    if names is not None:
+        if len(names) != count or not all(isinstance(name, str) for name in names):
+            raise ModelFileError(f"{len(names)} names are given to {count} columns, or not texts.")
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    return estimator
+
+
+def array_names(cls: Any, own: tuple[str, ...]) -> set[str]:
+    """Return the names an estimator's arrays may have: its own, and those of its settings."""
+    return {*own, *(f"settings.{name}" for name in cls._get_param_names())}
+
+
+def arrays_of(values: Content, prefix: str) -> set[str]:
+    """Return the names of the arrays that encoded values refer to."""
+    return {
+        f"{prefix}.{name}"
+        for name, value in values.items()
+        if isinstance(value, dict) and "array" in value
+    }
+
+
+def require_same(found: set[str], wanted: set[str], what: str) -> None:
+    """Raise an error that names what is missing or does not belong."""
+    for name in sorted(wanted - found):
+        raise ModelFileError(f"{name!a} is missing from the {what}.")
+    for name in sorted(found - wanted):
+        raise ModelFileError(f"{name!a} has no place in the {what}.")

@@ -1,0 +1,500 @@
+"""How each pattern will be solved: its side, its size, its parent, and which solver is cheapest.
+
+A plan is data. It is made once per table, before any arithmetic, and can be printed and counted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gapmix.plan.costs import DEFAULT, Costs, at_size, tree_edge_seconds, tree_start_seconds
+from gapmix.plan.patterns import Patterns, count_rows
+from gapmix.plan.trees import (
+    EdgeCost,
+    Tree,
+    Walk,
+    add_medians,
+    arborescence,
+    best_root,
+    cluster_members,
+    count_changes,
+    cut_at_depth,
+    prune_virtual,
+    schedule,
+    spanning_tree,
+)
+
+SOLVERS = ("naive-row", "naive", "paper", "tree", "dual")  # "diagonal" is never asked for
+CLUSTER_BYTES = 64 * 2**20  # rows and columns held by one walk
+LANES = 8  # patterns solved side by side
+LARGEST_IN_LANES = 192  # larger index sets are left to LAPACK, one by one,
+BLAS_SIZE, BLAS_ROWS = 12, 24  # and so are those of patterns with so many variables and rows
+MAX_LANES = 4  # clusters made so that threads have something to share
+MIN_CLUSTER = 64  # patterns below which cutting a tree costs more than it brings
+
+
+class Group(NamedTuple):
+    """Patterns that share a side and a size, so that they can be solved in one batch.
+
+    On the missing side the index set of a pattern holds its missing variables, on the observed
+    side its observed ones. Both sides do the same thing with it: factor the small matrix A_ss.
+    """
+
+    missing_side: bool
+    variables: np.ndarray  # (B, k) variables in the index set of each pattern
+    pattern: np.ndarray  # (B,) number of the pattern
+    row: np.ndarray  # (R,) rows of these patterns, pattern by pattern
+    member: np.ndarray  # (R,) which of the B patterns a row belongs to
+
+
+class Batches(NamedTuple):
+    """The groups of a block laid out for compiled code; the first ten arrays are its contract."""
+
+    side: np.ndarray  # (G,) 1 missing, 0 observed
+    size: np.ndarray  # (G,) variables in the index sets, ascending
+    low: np.ndarray  # (G,) patterns of group g are pattern[low[g]:high[g]]
+    high: np.ndarray  # (G,)
+    pattern: np.ndarray  # (P_b,)
+    variables: np.ndarray  # index sets, one after the other in the order of `pattern`
+    variable_start: np.ndarray  # (P_b,) where the set of pattern p begins
+    packed_start: np.ndarray  # (G,) where the factors of group g begin
+    start: np.ndarray  # (P_b + 1,) rows of pattern p
+    solution_start: np.ndarray  # (P_b,) where the solutions of the rows of pattern p begin
+    n_small: int  # groups that are solved in lanes come first
+    n_packed: int  # rows of the array of factors
+    n_solution: int
+
+
+class Route(NamedTuple):
+    """A tree over the index sets of patterns of one block, and the order of its visits."""
+
+    tree: Tree
+    walk: Walk
+    pattern: np.ndarray  # (T,) pattern of each node within its block, -1 for a virtual one
+    missing_side: bool
+
+
+class Cluster(NamedTuple):
+    """Patterns that are walked together: one block."""
+
+    patterns: np.ndarray  # numbers of the patterns
+    routes: tuple[Route, ...]
+
+
+class TreeOptions(NamedTuple):
+    """How trees are made. Pass as `solver=` in place of a name to change more than the name.
+
+    `cost` is "hamming" (the paper's), "seconds" (measured, directed, with starting from scratch as
+    an edge) or a function of (common, added, removed) variables. `recompute_every` starts anew at
+    depths that are a multiple of it; `virtual_patterns` adds medians that shorten the tree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gapmix import GaussianMixture
+    >>> from gapmix.plan import TreeOptions
+    >>> X = np.random.default_rng(0).normal(size=(200, 4))
+    >>> X[X > 1] = np.nan
+    >>> options = TreeOptions("paper", recompute_every=5)
+    >>> GaussianMixture(solver=options, random_state=0).fit(X).plan_.solver
+    'paper'
+    """
+
+    name: str = "paper"
+    cost: str | EdgeCost = "hamming"
+    recompute_every: int | None = None
+    virtual_patterns: bool = False
+    max_cluster: int = 4000
+
+
+PAPER = TreeOptions()
+TREE = TreeOptions("tree", cost="seconds", max_cluster=1000)
+
+
+class Plan(NamedTuple):
+    """What will be done for a table, and what each alternative is predicted to cost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gapmix import GaussianMixture
+    >>> X = np.random.default_rng(0).normal(size=(200, 4))
+    >>> X[:50, 1] = np.nan
+    >>> plan = GaussianMixture(random_state=0).fit(X).plan_
+    >>> print(plan.explain().splitlines()[0])
+    200 rows x 4 columns, 50 gaps (6.2 % of the cells).
+    >>> plan.solver
+    'dual'
+    """
+
+    patterns: Patterns
+    solver: str  # the solver that will run
+    requested: str  # what the caller asked for
+    n_components: int
+    seconds: dict[str, float]  # predicted for one E step, one thread, by solver
+    bounds: frozenset[str]  # those of which only a lower bound was worked out, having no tree
+    reason: str  # why this solver, in a sentence
+    forest: tuple[Cluster, ...] = ()  # for the solvers that walk
+    text: str = ""  # the plan in words, where its patterns were not kept (model files)
+
+    def explain(self) -> str:
+        """Return the plan in words: patterns, sides, cost of each alternative, and the choice."""
+        if self.text:
+            return self.text
+        observed = self.patterns.observed
+        d = observed.shape[1]
+        n_missing = d - observed.sum(axis=1)
+        rows = count_rows(self.patterns)
+        n, gaps = int(rows.sum()), int(n_missing @ rows)
+        missing_side = on_missing_side(observed)
+        lines = [
+            f"{n:,} rows x {d:,} columns, {gaps:,} gaps "
+            f"({100 * gaps / max(1, n * d):.1f} % of the cells).",
+            f"{len(observed):,} distinct patterns; {int(rows[n_missing == 0].sum()):,} rows are "
+            f"complete, {int(rows[n_missing == d].sum()):,} are empty.",
+            f"Sides: {int(missing_side.sum()):,} patterns on their missing variables "
+            f"(mean {_mean(n_missing[missing_side]):.1f}), "
+            f"{int((~missing_side).sum()):,} on their observed ones "
+            f"(mean {_mean(d - n_missing[~missing_side]):.1f}).",
+        ]
+        lines += [_explain_forest(self.forest)] if self.forest else []
+        plural = "s" if self.n_components > 1 else ""
+        lines.append(
+            f"Predicted time of one E step with {self.n_components} component{plural}, one thread:"
+        )
+        for name, cost in sorted(self.seconds.items(), key=lambda item: item[1]):
+            remark = "   <- used" if name == self.solver else ""
+            remark = "   at least: no tree can do better" if name in self.bounds else remark
+            lines.append(f"  {name:<10} {_duration(cost):>9}{remark}")
+        return "\n".join([*lines, f"Solver: {self.solver}, {self.reason}"])
+
+
+def make_plan(
+    patterns: Patterns,
+    n_components: int,
+    *,
+    solver: str | TreeOptions = "auto",
+    diagonal: bool = False,
+    costs: Costs = DEFAULT,
+) -> Plan:
+    """Choose the solver for a table of patterns; `diagonal` covariances need no factor.
+
+    A tree is only built if it is asked for, or if it could pay: if walking one variable per pattern
+    were cheaper than starting every pattern from scratch.
+    """
+    options = {"paper": PAPER, "tree": TREE}
+    if isinstance(solver, TreeOptions):
+        options[solver.name] = solver
+        solver = solver.name
+    seconds = predict(patterns, n_components, costs)
+    seconds["tree"] = _least_tree_seconds(patterns, n_components, costs)
+    seconds["paper"] = _least_paper_seconds(patterns, n_components, costs)
+    forests: dict[str, tuple[Cluster, ...]] = {}
+
+    def build(name: str) -> None:
+        forests[name] = make_forest(patterns, n_components, options[name], costs)
+        seconds[name] = predict_walk(patterns, n_components, name, forests[name], costs)
+
+    requested = solver
+    if diagonal and solver == "auto":
+        seconds["diagonal"] = 6 * costs.multiply_add * n_components * _cells(patterns)
+        solver, reason = "diagonal", "because diagonal covariances need no factor."
+    elif solver == "auto":
+        if seconds["tree"] < seconds["dual"]:
+            build("tree")
+        solver = min(("dual", *forests), key=seconds.__getitem__)
+        reason = _reason(solver, seconds, is_built="tree" in forests)
+    else:
+        reason = "because it was asked for."
+        if solver in options:
+            build(solver)
+    bounds = frozenset({"tree", "paper"} - forests.keys())
+    forest = forests.get(solver, ())
+    return Plan(patterns, solver, requested, n_components, seconds, bounds, reason, forest)
+
+
+def predict(patterns: Patterns, n_components: int, costs: Costs) -> dict[str, float]:
+    """Return the predicted seconds of one E step for the solvers that need no tree."""
+    observed = patterns.observed
+    d = observed.shape[1]
+    rows = count_rows(patterns).astype(float)
+    n_o = observed.sum(axis=1).astype(float)
+    n_m = d - n_o
+    madd = costs.multiply_add
+    textbook = at_size(costs, "cholesky", n_o) + 2 * costs.node + madd * n_o * n_m * d
+    per_row = 0.5 * costs.node + madd * (2 * n_o * d)
+    smaller = np.minimum(n_o, n_m)
+    from_scratch = at_size(costs, "scratch", smaller) + madd * smaller**2 * rows
+    scatter = madd * d * d
+    naive_scatter = 2 * scatter
+    return {
+        "naive-row": n_components * float((textbook + per_row + naive_scatter) @ rows),
+        "naive": n_components
+        * float(textbook.sum() + (madd * 2 * n_o * d) @ rows + naive_scatter * rows.sum()),
+        "dual": n_components * (from_scratch.sum() + row_seconds(patterns, costs)),
+    }
+
+
+def row_seconds(patterns: Patterns, costs: Costs) -> float:
+    """Return what rows and set-up cost in `dual` and `tree` alike, for one component."""
+    d = patterns.observed.shape[1]
+    n = float(count_rows(patterns).sum())
+    return costs.multiply_add * (3 * n * d * d + 3 * d**3)
+
+
+def predict_walk(
+    patterns: Patterns, n_components: int, name: str, forest: tuple[Cluster, ...], costs: Costs
+) -> float:
+    """Return the predicted seconds of one E step along a forest."""
+    d = patterns.observed.shape[1]
+    rows = count_rows(patterns).astype(float)
+    total = 0.0
+    for cluster in forest:
+        for route in cluster.routes:
+            total += walk_seconds(route, name, costs)
+            if name == "tree":
+                total += costs.multiply_add * d * d * count_changes(route.tree)
+            size = route.tree.members.sum(axis=1)[: route.tree.n_real]
+            in_route = cluster.patterns[route.pattern[: route.tree.n_real]]
+            together = 0.6 + 0.4 * rows[in_route]  # rows of a pattern are solved in one call
+            total += float(at_size(costs, "solve", size) @ together)
+    if name == "paper":
+        n = float(rows.sum())
+        total += costs.multiply_add * (n * d * d + 3 * d**3)
+    else:
+        total += row_seconds(patterns, costs)
+    return n_components * total
+
+
+def walk_seconds(route: Route, name: str, costs: Costs) -> float:
+    """Return the predicted seconds of moving matrices along a route, without the rows."""
+    tree = route.tree
+    child = np.flatnonzero(tree.parent >= 0)
+    here, before = tree.members[child], tree.members[tree.parent[child]]
+    common, added = (here & before).sum(axis=1), (here & ~before).sum(axis=1)
+    removed = (before & ~here).sum(axis=1)
+    size = tree.members.sum(axis=1)
+    roots = size[tree.parent < 0]
+    if name == "tree":
+        moves = tree_edge_seconds(costs, common, added, removed)
+        return float(moves.sum() + tree_start_seconds(costs, roots).sum())
+    d = tree.members.shape[1]
+    moves = 3 * costs.node + 0.4 * at_size(costs, "append", size[child]) * (added > 0)
+    moves = moves + 0.5 * at_size(costs, "delete", size[child]) * removed
+    lemma = costs.multiply_add * 3 * (added + removed) * (d - size[child]) ** 2.0
+    return float((moves + lemma).sum() + at_size(costs, "cholesky", roots).sum())
+
+
+def make_forest(
+    patterns: Patterns, n_components: int, options: TreeOptions, costs: Costs
+) -> tuple[Cluster, ...]:
+    """Cut the patterns into clusters and find a tree for each."""
+    observed = patterns.observed
+    n_patterns, d = observed.shape
+    held = 8.0 * n_components * d * (2 * count_rows(patterns) + 8)
+    n_lanes = int(np.clip(n_patterns // MIN_CLUSTER, 1, MAX_LANES))
+    limit = min(CLUSTER_BYTES, 1.05 * held.sum() / n_lanes)
+    clusters = [
+        numbers[np.argsort(~on_missing_side(observed[numbers]), kind="stable")]
+        for numbers in cluster_members(observed, held, options.max_cluster, limit)
+    ]
+    return tuple(
+        Cluster(numbers, _make_routes(observed[numbers], options, costs)) for numbers in clusters
+    )
+
+
+def _make_routes(observed: np.ndarray, options: TreeOptions, costs: Costs) -> tuple[Route, ...]:
+    """Return one route over the observed sets for `paper`, one for each side for `tree`."""
+    if options.name == "paper":
+        return (_make_route(observed, np.arange(len(observed)), False, options, costs),)
+    missing_side = on_missing_side(observed)
+    routes = []
+    for side in (True, False):
+        numbers = np.flatnonzero(missing_side == side)
+        if numbers.size:
+            members = ~observed[numbers] if side else observed[numbers]
+            routes.append(_make_route(members, numbers, side, options, costs))
+    return tuple(routes)
+
+
+def _make_route(
+    members: np.ndarray, numbers: np.ndarray, side: bool, options: TreeOptions, costs: Costs
+) -> Route:
+    tree = _make_tree(members, options, costs)
+    if options.recompute_every is not None:
+        tree = cut_at_depth(tree, options.recompute_every)
+    pattern = np.full(len(tree.parent), -1)
+    pattern[: numbers.size] = numbers
+    return Route(tree, schedule(tree), pattern, side)
+
+
+def _make_tree(members: np.ndarray, options: TreeOptions, costs: Costs) -> Tree:
+    n_real = len(members)
+    if options.virtual_patterns:
+        members = add_medians(members)
+    if options.cost == "hamming":
+        return best_root(spanning_tree(members, n_real))
+
+    def edge(common: np.ndarray, added: np.ndarray, removed: np.ndarray) -> np.ndarray:
+        if callable(options.cost):
+            return options.cost(common, added, removed)
+        return tree_edge_seconds(costs, common, added, removed)
+
+    tree = arborescence(members, edge, lambda size: tree_start_seconds(costs, size))
+    return prune_virtual(tree._replace(n_real=n_real))
+
+
+def on_missing_side(observed: np.ndarray) -> np.ndarray:
+    """Return True for the patterns (P, d) whose missing set is the smaller or equal one."""
+    n_observed = observed.sum(axis=1)
+    return observed.shape[1] - n_observed <= n_observed
+
+
+def index_sets(observed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return side (P,), index set (P, d) and its size (P,) of each pattern: the smaller side."""
+    missing_side = on_missing_side(observed)
+    in_set = np.where(missing_side[:, None], ~observed, observed)
+    return missing_side, in_set, in_set.sum(axis=1)
+
+
+def group_patterns(observed: np.ndarray, start: np.ndarray) -> tuple[Group, ...]:
+    """Batch the patterns (P, d) of a block by side and size; rows of p are start[p]:start[p+1]."""
+    missing_side, in_set, size = index_sets(observed)
+    rows = np.diff(start)
+    key = 2 * size + missing_side
+    groups = []
+    for value in np.unique(key):  # by size, then side
+        pattern = np.flatnonzero(key == value)
+        n_rows = rows[pattern]
+        variables = np.nonzero(in_set[pattern])[1].reshape(pattern.size, int(value) // 2)
+        member = np.repeat(np.arange(pattern.size), n_rows)
+        within = np.arange(member.size) - np.repeat(np.cumsum(n_rows) - n_rows, n_rows)
+        row = np.repeat(start[pattern], n_rows) + within
+        groups.append(Group(bool(value % 2), variables, pattern, row, member))
+    return tuple(groups)
+
+
+def lay_out(observed: np.ndarray, start: np.ndarray) -> Batches:
+    """Lay out the patterns (P, d) of a block: those solved in lanes first, by size and side."""
+    rows = np.diff(start)
+    missing_side, in_set, size = index_sets(observed)
+    alone = (size > LARGEST_IN_LANES) | ((size >= BLAS_SIZE) & (rows >= BLAS_ROWS))
+    pattern = np.lexsort((-rows, missing_side, size, alone))
+    size_p = size[pattern]
+    key = np.stack([alone[pattern], size_p, missing_side[pattern]])
+    is_first = np.ones(len(pattern), dtype=bool)
+    is_first[1:] = (key[:, 1:] != key[:, :-1]).any(axis=0)
+    low = np.flatnonzero(is_first)
+    high = np.append(low[1:], len(pattern))
+    variable_start, solution_start = np.empty_like(pattern), np.empty_like(pattern)
+    variable_start[pattern] = np.cumsum(size_p) - size_p
+    cells = size_p * rows[pattern]
+    solution_start[pattern] = np.cumsum(cells) - cells
+    group_size, group_alone = size_p[low], alone[pattern[low]]
+    elements = group_size * (group_size + 1) // 2
+    packed = np.where(group_alone, 0, -(-(high - low) // LANES) * elements)
+    return Batches(
+        missing_side[pattern[low]].astype(np.int64),
+        group_size,
+        low,
+        high,
+        pattern,
+        np.nonzero(in_set[pattern])[1].astype(np.uint32),
+        variable_start,
+        np.cumsum(packed) - packed,
+        np.ascontiguousarray(start, dtype=np.int64),
+        solution_start,
+        int((~group_alone).sum()),
+        int(packed.sum()),
+        int(cells.sum()),
+    )
+
+
+def sequence(patterns: Patterns) -> np.ndarray:
+    """Return the order in which patterns are laid out: by side, then size, most rows first.
+
+    Blocks then hold few sizes, and rows on the missing side come before all others.
+    """
+    missing_side, _, size = index_sets(patterns.observed)
+    return np.lexsort((-count_rows(patterns), size, ~missing_side))
+
+
+def _least_tree_seconds(patterns: Patterns, n_components: int, costs: Costs) -> float:
+    """Return a bound no tree can beat: every pattern one variable away from its parent."""
+    observed = patterns.observed
+    n_o = observed.sum(axis=1)
+    smaller = np.minimum(n_o, observed.shape[1] - n_o)
+    one = np.ones_like(smaller)
+    step = np.minimum(
+        tree_edge_seconds(costs, smaller, one, 0 * one), tree_start_seconds(costs, smaller)
+    )
+    solve = at_size(costs, "solve", smaller)
+    return n_components * (float((step + solve).sum()) + row_seconds(patterns, costs))
+
+
+def _least_paper_seconds(patterns: Patterns, n_components: int, costs: Costs) -> float:
+    """Return a bound for the paper's solver: every pattern one variable away from its parent."""
+    observed = patterns.observed
+    d = observed.shape[1]
+    n = float(count_rows(patterns).sum())
+    n_o = observed.sum(axis=1)
+    step = 3 * costs.node + np.minimum(
+        0.4 * at_size(costs, "append", n_o), 0.5 * at_size(costs, "delete", n_o)
+    )
+    total = float((step + at_size(costs, "solve", n_o)).sum())
+    return n_components * (total + costs.multiply_add * (n * d * d + 3 * d**3))
+
+
+def _reason(solver: str, seconds: dict[str, float], *, is_built: bool) -> str:
+    ratio = seconds["tree"] / seconds["dual"]
+    if solver == "tree":
+        return (
+            "because patterns are large and close to each other: moving a factor is predicted to "
+            f"take {ratio:.2f} of the time of starting each anew."
+        )
+    if not is_built:
+        return (
+            "because patterns are small: starting each from scratch on its smaller side "
+            f"({_duration(seconds['dual'])}) is predicted to be no slower than the best tree there "
+            f"could be ({_duration(seconds['tree'])})."
+        )
+    return (
+        "because patterns are far from each other: the best tree is predicted to take "
+        f"{ratio:.2f} times as long as starting each from scratch."
+    )
+
+
+def _explain_forest(forest: tuple[Cluster, ...]) -> str:
+    routes = [route for cluster in forest for route in cluster.routes]
+    if not routes:
+        return "Trees: none."
+    n_changes = sum(count_changes(route.tree) for route in routes)
+    edges = sum(int((route.tree.parent >= 0).sum()) for route in routes)
+    roots = sum(int((route.tree.parent < 0).sum()) for route in routes)
+    n_virtual = sum(len(route.tree.parent) - route.tree.n_real for route in routes)
+    depth = max(int(route.walk.depth.max(initial=0)) for route in routes)
+    slots = max(route.walk.n_slots for route in routes)
+    virtual = f", {n_virtual} virtual patterns" if n_virtual else ""
+    return (
+        f"Trees: {len(routes)} over {len(forest)} clusters{virtual}; {roots} patterns from "
+        f"scratch, {edges:,} moved with {n_changes:,} changes "
+        f"({n_changes / max(1, edges):.1f} each); depth up to {depth}, at most {slots} "
+        "matrices alive."
+    )
+
+
+def _cells(patterns: Patterns) -> float:
+    return float(count_rows(patterns).sum()) * patterns.observed.shape[1]
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if values.size else 0.0

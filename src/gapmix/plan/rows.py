@@ -1,0 +1,201 @@
+"""The rows of a table as EM reads them: internal units, sorted by pattern, cut into blocks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gapmix.plan.patterns import Patterns, find_patterns, reorder
+from gapmix.plan.planner import (
+    LANES,
+    Batches,
+    Cluster,
+    Group,
+    Route,
+    group_patterns,
+    lay_out,
+    on_missing_side,
+    sequence,
+)
+from gapmix.units import Scaling
+
+BLOCK_BYTES = 5 * 2**19, 8 * 2**20  # working memory of a block, of small and of large tables
+BLOCK_SHARE = 0.25  # of the table, in between; not critical within a factor of 4
+MIN_BLOCK_ROWS = 32
+WIDE = 256  # from so many columns on, as many rows: each block touches whole d x d matrices
+MAX_BLOCK_ROWS = 4096
+N_LANES = 4
+COMPRESS_FROM = 4  # rows per observed variable from which a pattern's rows are worth replacing
+
+
+class Block(NamedTuple):
+    """Consecutive rows, with the patterns they have: the unit of work of a solver."""
+
+    x: np.ndarray  # (n_b, d) internal units, 0 where missing
+    weight: np.ndarray  # (n_b,)
+    observed: np.ndarray  # (P_b, d) bool
+    start: np.ndarray  # (P_b + 1,) rows of pattern p of this block are start[p]:start[p + 1]
+    n_observed: np.ndarray  # (n_b,) observed variables of each row
+    n_missing_side: int  # rows solved on their missing variables; they come first
+    batches: Batches  # the same patterns by size, for compiled code
+    routes: tuple[Route, ...] = ()  # trees over them, for the solvers that walk
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The same patterns, batched by side and size, for NumPy."""
+        return group_patterns(self.observed, self.start)
+
+
+class Rows(NamedTuple):
+    """A whole table, ready for EM."""
+
+    patterns: Patterns
+    x: np.ndarray  # (n, d) internal units, 0 where missing, in the order of patterns.order
+    weight: np.ndarray  # (n,) in the same order
+    blocks: tuple[Block, ...]
+
+
+def prepare_rows(
+    x: np.ndarray,
+    weight: np.ndarray,
+    n_components: int,
+    *,
+    patterns: Patterns | None = None,
+    forest: tuple[Cluster, ...] = (),
+    units: Scaling | None = None,
+) -> Rows:
+    """Sort rows (NaN where missing) by pattern and cut them into blocks.
+
+    Rows are in internal units already, or in the user's, and `units` tells how to convert them.
+
+    Blocks are fixed by the data and the number of components, never by the number of threads, so
+    that sums over them are the same bits on any machine. With a forest, each cluster of patterns
+    becomes a block; a lone pattern with very many rows becomes several.
+    """
+    patterns = find_patterns(~np.isnan(x)) if patterns is None else patterns
+    if forest:
+        patterns = reorder(patterns, np.concatenate([cluster.patterns for cluster in forest]))
+    else:
+        patterns = reorder(patterns, sequence(patterns))
+    ordered = x[patterns.order]
+    if units is not None:
+        ordered -= units.center
+        ordered /= units.scale
+    np.nan_to_num(ordered, copy=False, nan=0.0)
+    weight = weight[patterns.order]
+    size = rows_per_block(patterns, n_components)
+    if forest:
+        bounds = [(*span, routes) for span, routes in _cluster_bounds(patterns, forest, size)]
+    else:
+        n = len(ordered)
+        bounds = [(low, min(low + size, n), ()) for low in range(0, n, size)]
+    blocks = tuple(
+        cut_block(patterns, ordered, weight, low, high)._replace(routes=routes)
+        for low, high, routes in bounds
+    )
+    return Rows(patterns, ordered, weight, blocks)
+
+
+def _cluster_bounds(
+    patterns: Patterns, forest: tuple[Cluster, ...], size: int
+) -> list[tuple[tuple[int, int], tuple[Route, ...]]]:
+    """Return the rows of each cluster, a lone pattern's in pieces of at most `size` rows."""
+    bounds = []
+    first = 0
+    for cluster in forest:
+        low, high = (int(patterns.start[i]) for i in (first, first + len(cluster.patterns)))
+        first += len(cluster.patterns)
+        step = size if len(cluster.patterns) == 1 else max(1, high - low)
+        bounds += [((i, min(i + step, high)), cluster.routes) for i in range(low, high, step)]
+    return bounds
+
+
+def compress_rows(
+    x: np.ndarray, weight: np.ndarray, patterns: Patterns
+) -> tuple[np.ndarray, np.ndarray, Patterns]:
+    """Replace the rows of a pattern by fewer weighted ones that are the same to a single Gaussian.
+
+    With one component, log-likelihood and statistics see the rows of a pattern only through their
+    weight, mean and scatter. Those of the 2 n_o points mean +- sqrt(n_o) l_j, where the l_j are the
+    columns of a root of the covariance, are the same. Patterns with few rows stay as they are.
+    """
+    n_rows, n_o = np.diff(patterns.start), patterns.observed.sum(axis=1)
+    pieces, weights, counts = [], [], n_rows.copy()
+    for p, observed in enumerate(patterns.observed):
+        rows = patterns.order[patterns.start[p] : patterns.start[p + 1]]
+        if n_rows[p] <= COMPRESS_FROM * n_o[p] or n_o[p] == 0:
+            pieces.append(x[rows])
+            weights.append(weight[rows])
+            continue
+        total = weight[rows].sum()
+        values = x[np.ix_(rows, observed)]
+        mean = weight[rows] @ values / total
+        root = np.linalg.qr(np.sqrt(weight[rows])[:, None] * (values - mean)).R
+        offsets = root * np.sqrt(n_o[p] / total)
+        counts[p] = 2 * n_o[p]
+        points = np.full((counts[p], x.shape[1]), np.nan)
+        points[:, observed] = mean + np.concatenate([offsets, -offsets])
+        pieces.append(points)
+        weights.append(np.full(counts[p], total / counts[p]))
+    start = np.concatenate([[0], np.cumsum(counts)])
+    same = Patterns(patterns.observed, np.arange(start[-1]), start)
+    return np.concatenate(pieces), np.concatenate(weights), same
+
+
+def restore_order(sorted_values: np.ndarray, rows: Rows) -> np.ndarray:
+    """Return values per row (n, ...) in the order the rows had before sorting."""
+    original = np.empty_like(sorted_values)
+    original[rows.patterns.order] = sorted_values
+    return original
+
+
+def deal_lanes(rows: Rows) -> list[tuple[Block, ...]]:
+    """Deal the blocks to lanes in turn, because neighbouring blocks cost alike.
+
+    Each lane is summed in order by one thread and lanes are merged in order: the tree of additions
+    is fixed by the data. Few lanes, because each holds statistics of its own.
+    """
+    n_lanes = max(1, min(N_LANES, len(rows.blocks)))
+    return [rows.blocks[lane::n_lanes] for lane in range(n_lanes)]
+
+
+def rows_per_block(patterns: Patterns, n_components: int) -> int:
+    """Return how many rows keep the working memory of a block small beside the table."""
+    observed = patterns.observed
+    d = observed.shape[1]
+    n_observed = observed.sum(axis=1)
+    size = np.where(on_missing_side(observed), d - n_observed, n_observed).astype(float)
+    factors = float(np.mean(size * (size + 3) / 2)) if size.size else 0.0
+    bytes_per_row = 8 * n_components * (2 * d + factors) + 1
+    table_bytes = 8.0 * len(patterns.order) * d
+    block_bytes = np.clip(BLOCK_SHARE * table_bytes, *BLOCK_BYTES)
+    least = max(MIN_BLOCK_ROWS, d) if d >= WIDE else MIN_BLOCK_ROWS
+    n_rows = int(np.clip(block_bytes / bytes_per_row, least, MAX_BLOCK_ROWS))
+    return n_rows // LANES * LANES if n_rows > LANES else n_rows  # patterns of one row fill lanes
+
+
+def cut_block(
+    patterns: Patterns, x: np.ndarray, weight: np.ndarray, first: int, last: int
+) -> Block:
+    """Return rows first:last as a block; `x` and `weight` are views, not copies."""
+    low = int(np.searchsorted(patterns.start, first, side="right")) - 1
+    high = int(np.searchsorted(patterns.start, last, side="left"))
+    start = np.clip(patterns.start[low : high + 1], first, last) - first
+    observed = patterns.observed[low:high]
+    rows = np.diff(start)
+    on_missing = rows[on_missing_side(observed)].sum()
+    return Block(
+        x[first:last],
+        weight[first:last],
+        np.ascontiguousarray(observed),
+        start,
+        np.repeat(observed.sum(axis=1), rows),
+        int(on_missing),
+        lay_out(observed, start),
+    )
+
+
+def expand(per_pattern: np.ndarray, block: Block) -> np.ndarray:
+    """Repeat a value per pattern (P_b, ...) for each of its rows, (n_b, ...)."""
+    return np.repeat(per_pattern, np.diff(block.start), axis=0)

@@ -1,0 +1,208 @@
+"""Measure the constants of `costs` on this machine, once, and keep them.
+
+The file is `gapmix/costs.json` in the user's cache folder (GAPMIX_CACHE names another folder).
+GAPMIX_COSTS names a file to use as it is. Small tables never need it: there any choice is fast.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from gapmix import kernels
+from gapmix.plan.costs import DEFAULT, Costs
+from gapmix.plan.patterns import Patterns
+from gapmix.plan.planner import Route, lay_out, predict
+from gapmix.plan.trees import Tree, schedule
+from gapmix.solvers.moving import MovingFactor
+from gapmix.solvers.tree import move, travel
+
+logger = logging.getLogger("gapmix")
+
+WORTH_MEASURING = 0.05  # predicted seconds of an E step below which any choice will do
+SIZES = (4, 16, 64, 128, 256, 512)
+FORMAT = 3
+
+
+def costs_for(patterns: Patterns, n_components: int) -> Costs:
+    """Return measured costs if the table is large enough to care, else the built-in ones."""
+    if "GAPMIX_COSTS" in os.environ:
+        return _read(Path(os.environ["GAPMIX_COSTS"]), any_machine=True) or DEFAULT
+    if predict(patterns, n_components, DEFAULT)["dual"] < WORTH_MEASURING:
+        return DEFAULT
+    return _kept_costs()
+
+
+@cache
+def _kept_costs() -> Costs:
+    path = cache_folder() / "costs.json"
+    kept = _read(path)
+    if kept is None:
+        logger.info("measuring this machine once (about a second), kept in %s", path)
+        kept = measure()
+        write(kept, path)
+    return kept
+
+
+def cache_folder() -> Path:
+    """Return the folder for what is kept between runs."""
+    if "GAPMIX_CACHE" in os.environ:
+        return Path(os.environ["GAPMIX_CACHE"])
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gapmix"
+
+
+def measure(sizes: tuple[int, ...] = SIZES) -> Costs:
+    """Time the primitives at the given sizes of index sets."""
+    rng = np.random.default_rng(0)
+    scratch, cholesky, append, delete, solve = [], [], [], [], []
+    for k in sizes:
+        root = rng.normal(size=(k + 1, 2 * k + 2))
+        matrix = root @ root.T / (2 * k + 2) + np.eye(k + 1)
+        scratch.append(_scratch(k, rng))
+        small = matrix[:k, :k]
+        cholesky.append(_best(lambda a=small: lapack.dpotrf(a.T, lower=0)))  # type: ignore[misc]
+        factor = MovingFactor(k + 1)
+        factor.start(matrix, np.arange(k))
+        rows = rng.normal(size=(1, k))
+        solve.append(_best(lambda f=factor, r=rows: _solve_both(f, r.copy())))  # type: ignore[misc]
+        append.append(_move_once(matrix, k, entering=True))
+        delete.append(_move_once(matrix, k, entering=False))
+    return Costs(
+        tuple(sizes),
+        tuple(scratch),
+        tuple(cholesky),
+        tuple(append),
+        tuple(delete),
+        tuple(solve),
+        _node(append[0]),
+        _multiply_add(rng),
+    )
+
+
+def write(costs: Costs, path: Path) -> None:
+    """Keep costs in a file, atomically; a folder that cannot be written to is not an error."""
+    record = {"format": FORMAT, "machine": _machine(), **costs._asdict()}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            json.dump(record, file)
+        os.replace(file.name, path)
+    except OSError as error:
+        logger.info("measured costs could not be kept: %s", error)
+
+
+def _read(path: Path, *, any_machine: bool = False) -> Costs | None:
+    """Return costs from a file, or None if there is none that fits this machine."""
+    try:
+        record = json.loads(path.read_text())
+        same = any_machine or record["machine"] == _machine()
+        if record["format"] != FORMAT or not same:
+            return None
+        fields: list[Any] = [record[name] for name in Costs._fields]
+        return Costs._make(tuple(field) if isinstance(field, list) else field for field in fields)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _machine() -> str:
+    return f"{platform.machine()} {platform.processor()} {os.cpu_count()} {np.__version__}"
+
+
+def _best(function: Callable[[], object], *, seconds: float = 0.004, repeats: int = 3) -> float:
+    """Return the shortest mean time of a few series of calls."""
+    began = time.perf_counter()
+    function()
+    once = max(time.perf_counter() - began, 1e-7)
+    number = max(1, int(seconds / once))
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        for _ in range(number):
+            function()
+        times.append((time.perf_counter() - began) / number)
+    return min(times)
+
+
+def _scratch(k: int, rng: np.random.Generator) -> float:
+    """Time one pattern in `dual`: gather, factor, invert, add up."""
+    lanes = kernels.load("lanes")
+    d = 2 * k + 8
+    n_patterns = 64 if k <= 64 else 8
+    observed = np.ones((n_patterns, d), dtype=bool)
+    for row in observed:
+        row[rng.choice(d, k, replace=False)] = False
+    batches = lay_out(observed, np.arange(n_patterns + 1))
+    root = rng.normal(size=(d, 2 * d))
+    matrix = root @ root.T / (2 * d) + np.eye(d)
+    if batches.n_small == 0:
+
+        def large() -> None:
+            small = np.empty((k, k))
+            for s in (np.flatnonzero(~row) for row in observed):
+                lanes.take_block(matrix, s, small)
+                chol, _ = lapack.dpotrf(small.T, lower=0)
+                lanes.add_lower(total, s, lapack.dpotri(chol, lower=0)[0].T, 1.0)
+
+        total = np.zeros((d, d))
+        return _best(large) / n_patterns
+
+    layout = batches[:10]
+    packed = np.empty((batches.n_packed, lanes.LANES))
+    solution, log_det = np.ones(batches.n_solution), np.empty(n_patterns)
+    total, first = np.zeros((d, d)), np.zeros(d)
+    resp = np.ones(n_patterns)
+
+    def small() -> None:
+        lanes.solve_block(matrix, matrix, *layout, solution, packed, log_det)
+        lanes.add_block(*layout, solution, packed, resp, total, total, first)
+
+    return _best(small) / n_patterns
+
+
+def _solve_both(factor: MovingFactor, rows: np.ndarray) -> None:
+    factor.solve(rows, transposed=True)
+    factor.solve(rows, transposed=False)
+
+
+def _move_once(matrix: np.ndarray, k: int, *, entering: bool) -> float:
+    """Time one variable going into a factor of k variables, or out of one of k + 1."""
+    size = k if entering else k + 1
+    source, factor = MovingFactor(k + 1), MovingFactor(k + 1)
+    source.start(matrix, np.arange(size))
+    middle, nothing = np.array([k // 2]), np.empty(0, dtype=int)
+    if entering:
+        middle = np.array([k])
+
+    def once() -> None:
+        factor.copy_from(source)
+        move(factor, matrix, nothing if entering else middle, middle if entering else nothing)
+
+    return _best(once)
+
+
+def _node(append: float) -> float:
+    """Time what a node of a walk costs beside its move, on a chain of tiny sets."""
+    n, d = 40, 8
+    members = np.zeros((n, d), dtype=bool)
+    members[:, 0] = True
+    members[1::2, 1] = True
+    tree = Tree(members, n, np.arange(-1, n - 1))
+    route = Route(tree, schedule(tree), np.arange(n), True)
+    whole = _best(lambda: travel(np.eye(d), route, lambda pattern, factor: None)) / n
+    return max(whole - append, 1e-6)
+
+
+def _multiply_add(rng: np.random.Generator) -> float:
+    a, b = rng.normal(size=(2048, 128)), rng.normal(size=(128, 128))
+    return _best(lambda: a @ b) / (2048 * 128 * 128)

@@ -1,0 +1,285 @@
+"""Starting parameters from incomplete rows: k-means over the observed coordinates, then moments.
+
+Distances and centres use observed values only, in columns scaled to variance 1, so units do not
+matter. Everything here is a start: EM makes it exact.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh
+
+from gapmix.parameters import Parameters
+from gapmix.plan.rows import Rows, expand
+from gapmix.units import Scaling
+
+METHODS = ("kmeans", "k-means++", "random", "random_from_data")
+MAX_SAMPLE = 20_000  # k-means looks at no more rows than this; the moments use all of them
+MAX_LLOYD = 100
+
+
+class Sample(NamedTuple):
+    """Rows in comparable units: 0 where missing, with what is observed."""
+
+    x: np.ndarray  # (n, d) variance 1, mean 0
+    observed: np.ndarray  # (n, d) float, 1 where present
+    weight: np.ndarray  # (n,)
+
+
+class Available(NamedTuple):
+    """Sums over the rows of each cluster, over whatever is observed."""
+
+    weight: np.ndarray  # (K,) rows
+    seen: np.ndarray  # (K, d) rows that show the variable
+    first: np.ndarray  # (K, d) sum of values
+    pair_count: np.ndarray  # (K, d, d) rows that show both; (K, d) when diagonal
+    second: np.ndarray  # (K, d, d) sum of products about the cluster's mean; (K, d) when diagonal
+
+
+def start(
+    rows: Rows,
+    scaling: Scaling,
+    n_components: int,
+    covariance_type: str,
+    *,
+    method: str,
+    init_covariance: str,
+    equal_weights: bool,
+    rng: np.random.Generator,
+) -> Parameters:
+    """Return starting parameters in internal units."""
+    diagonal = covariance_type in ("diag", "spherical")
+    if n_components > 1 and method in ("random_from_data", "k-means++"):
+        sample = draw_sample(rows, scaling, rng)
+        if method == "k-means++":
+            means = seed_centers(sample, n_components, rng)
+        else:
+            means = sample.x[_choose(rng, sample.weight, n_components)]
+        one = _moments(rows, scaling, _all_in_one(rows), 1, diagonal)
+        covariances = np.repeat(_covariances(one, init_covariance, diagonal), n_components, axis=0)
+        weights = np.full(n_components, 1.0 / n_components)
+    else:
+        if n_components == 1:
+            resp = _all_in_one(rows)
+        elif method == "kmeans":
+            centers = cluster(draw_sample(rows, scaling, rng), n_components, rng)
+            resp = _nearest_in_rows(rows, scaling, centers)
+        else:
+            raw = rng.uniform(size=(len(rows.x), n_components))
+            resp = raw / raw.sum(axis=1, keepdims=True)
+        available = _moments(rows, scaling, resp, n_components, diagonal)
+        means = _divide(available.first, available.seen)
+        covariances = _covariances(available, init_covariance, diagonal)
+        weights = np.maximum(available.weight, 1e-3 * available.weight.sum() / n_components)
+        weights = weights / weights.sum()
+    if equal_weights:
+        weights = np.full(n_components, 1.0 / n_components)
+    covariances = _as_type(covariances, weights, covariance_type)
+    spread = np.sqrt(scaling.variance)
+    covariances = covariances * (scaling.variance if diagonal else np.outer(spread, spread))
+    return Parameters(weights, means * spread + scaling.mean, covariances)
+
+
+def draw_sample(rows: Rows, scaling: Scaling, rng: np.random.Generator) -> Sample:
+    """Return all rows, or a random MAX_SAMPLE of them, in comparable units."""
+    n = len(rows.x)
+    chosen = np.arange(n)
+    if n > MAX_SAMPLE:
+        chosen = np.sort(rng.choice(n, MAX_SAMPLE, replace=False))
+    pattern = np.searchsorted(rows.patterns.start, chosen, side="right") - 1
+    observed = rows.patterns.observed[pattern].astype(float)
+    x = (rows.x[chosen] - scaling.mean) / np.sqrt(scaling.variance) * observed
+    return _merge_equal(Sample(x, observed, rows.weight[chosen]))
+
+
+def _merge_equal(sample: Sample) -> Sample:
+    """Make equal rows one, in an order of their own: a weight of 2 is then the row twice."""
+    values = np.where(sample.observed > 0, sample.x + 0.0, np.nan)  # + 0.0 turns -0.0 into 0.0
+    keys = values.view(np.dtype((np.void, values.strides[0]))).ravel()
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    weight = np.bincount(which.ravel(), sample.weight, len(first))
+    return Sample(sample.x[first], sample.observed[first], weight)
+
+
+def cluster(sample: Sample, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
+    """Return k-means centres (K, d): Lloyd's algorithm over observed coordinates.
+
+    A coordinate that no row of a cluster shows is put at the column's mean, 0. A cluster that
+    loses all rows restarts at the row farthest from its centre.
+    """
+    centers = seed_centers(sample, n_clusters, rng)
+    if n_clusters == 1:
+        return _means(sample, np.zeros(len(sample.x), dtype=int), 1)
+    labels = np.full(len(sample.x), -1)
+    for _ in range(MAX_LLOYD):
+        distance = distances(sample, centers)
+        new_labels = distance.argmin(axis=1)
+        empty = np.flatnonzero(np.bincount(new_labels, sample.weight, n_clusters) == 0)
+        if empty.size:
+            farthest = np.argsort(distance.min(axis=1), kind="stable")[::-1][: empty.size]
+            new_labels[farthest] = empty[: farthest.size]
+        if np.array_equal(new_labels, labels):
+            break
+        labels = new_labels
+        centers = _means(sample, labels, n_clusters)
+    return centers
+
+
+def seed_centers(sample: Sample, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
+    """Return k-means++ seeds (K, d): each the best of a few rows drawn by squared distance.
+
+    Distances are per observed coordinate times d, so that a row with many gaps is neither nearer
+    nor farther for having them.
+    """
+    d = sample.x.shape[1]
+    rescale = sample.weight * d / np.maximum(sample.observed.sum(axis=1), 1.0)
+    n_trials = 2 + int(np.log(n_clusters))
+    chosen = [int(_choose(rng, sample.weight, 1)[0])]
+    nearest = distances(sample, sample.x[chosen])[:, 0] * rescale
+    for _ in range(1, n_clusters):
+        mass = nearest if nearest.sum() > 0 else sample.weight
+        trials = _choose(rng, mass, n_trials, replace=True)
+        each = np.minimum(nearest[:, None], distances(sample, sample.x[trials]) * rescale[:, None])
+        best = int(each.sum(axis=0).argmin())
+        chosen.append(int(trials[best]))
+        nearest = each[:, best]
+    return sample.x[chosen]
+
+
+def distances(sample: Sample, centers: np.ndarray) -> np.ndarray:
+    """Return squared distances over observed coordinates, (n, K)."""
+    cross = sample.x @ centers.T
+    squared = (sample.x**2).sum(axis=1)[:, None] - 2.0 * cross + sample.observed @ (centers**2).T
+    return np.maximum(squared, 0.0)
+
+
+def _choose(
+    rng: np.random.Generator, mass: np.ndarray, size: int, *, replace: bool = False
+) -> np.ndarray:
+    """Draw row numbers in proportion to `mass`."""
+    replace = replace or int(np.count_nonzero(mass)) < size
+    return rng.choice(len(mass), size, replace=replace, p=mass / mass.sum())
+
+
+def _means(sample: Sample, labels: np.ndarray, n_clusters: int) -> np.ndarray:
+    resp = np.zeros((len(labels), n_clusters))
+    resp[np.arange(len(labels)), labels] = sample.weight
+    return _divide(resp.T @ sample.x, resp.T @ sample.observed)
+
+
+def _nearest_in_rows(rows: Rows, scaling: Scaling, centers: np.ndarray) -> np.ndarray:
+    """Return one-hot assignments (n, K) of all rows, block by block."""
+    resp = np.zeros((len(rows.x), len(centers)))
+    first = 0
+    for block in rows.blocks:
+        observed = expand(block.observed, block)
+        x = np.where(observed, (block.x - scaling.mean) / np.sqrt(scaling.variance), 0.0)
+        labels = distances(Sample(x, observed.astype(float), block.weight), centers).argmin(axis=1)
+        resp[first + np.arange(len(labels)), labels] = 1.0
+        first += len(labels)
+    return resp
+
+
+def _all_in_one(rows: Rows) -> np.ndarray:
+    return np.ones((len(rows.x), 1))
+
+
+def _moments(
+    rows: Rows, scaling: Scaling, resp: np.ndarray, n_clusters: int, diagonal: bool
+) -> Available:
+    """Return sums over observed values and observed pairs, in two passes over the blocks."""
+    d = rows.x.shape[1]
+    spread = np.sqrt(scaling.variance)
+    bounds = np.cumsum([0] + [len(block.x) for block in rows.blocks])
+    weight, count, first = (
+        np.zeros(n_clusters),
+        np.zeros((n_clusters, d)),
+        np.zeros((n_clusters, d)),
+    )
+    for block, low in zip(rows.blocks, bounds[:-1], strict=True):
+        observed = expand(block.observed, block)
+        x = np.where(observed, (block.x - scaling.mean) / spread, 0.0)
+        r = resp[low : low + len(x)] * block.weight[:, None]
+        weight += r.sum(axis=0)
+        count += r.T @ observed
+        first += r.T @ x
+    means = _divide(first, count)
+    shape = (n_clusters, d) if diagonal else (n_clusters, d, d)
+    second, pair_count = np.zeros(shape), np.zeros(shape)
+    for block, low in zip(rows.blocks, bounds[:-1], strict=True):
+        seen = expand(block.observed, block).astype(float)
+        x = (block.x - scaling.mean) / spread
+        for k in range(n_clusters):
+            r = resp[low : low + len(x), k] * block.weight
+            used = r > 0
+            z = (x[used] - means[k]) * seen[used]
+            o, r = seen[used], r[used]
+            if diagonal:
+                second[k] += r @ z**2
+                pair_count[k] += r @ o
+            else:
+                second[k] += (z.T * r) @ z
+                pair_count[k] += (o.T * r) @ o
+    return Available(weight, count, first, pair_count, second)
+
+
+def _covariances(available: Available, init_covariance: str, diagonal: bool) -> np.ndarray:
+    """Return positive definite covariances in comparable units, (K, d, d) or (K, d).
+
+    "available" divides each sum of products by the rows that show both variables (pairs never
+    seen together get 0) and repairs the result; "filled" puts gaps at the cluster's mean. A
+    cluster with no more rows than variables is blended with the pooled covariance.
+    """
+    weight = available.weight
+    d = available.seen.shape[1]
+    rows = weight.reshape((-1,) + (1,) * (available.second.ndim - 1))
+    divisor = available.pair_count if init_covariance == "available" else rows
+    covariances = _divide(available.second, divisor)
+    pooled_divisor = divisor.sum(axis=0)
+    pooled = _divide(available.second.sum(axis=0), pooled_divisor)
+    unseen = available.seen.sum(axis=0) == 0
+    if diagonal:
+        pooled = np.where(unseen, 1.0, pooled)
+    else:
+        pooled[unseen, unseen] = 1.0
+    few = (weight <= d).reshape(rows.shape)
+    blended = (rows * covariances + (d + 1) * pooled) / (rows + d + 1)
+    covariances = np.where(few, blended, covariances)
+    if diagonal:
+        never = available.seen == 0
+        return np.maximum(np.where(never, pooled, covariances), 1e-6)
+    for k, sigma in enumerate(covariances):
+        never = np.flatnonzero(available.seen[k] == 0)
+        sigma[never, never] = np.diagonal(pooled)[never]
+        covariances[k] = repair(sigma)
+    return covariances
+
+
+def repair(sigma: np.ndarray, floor: float = 1e-6) -> np.ndarray:
+    """Return the nearest matrix whose eigenvalues exceed the noise in this one.
+
+    Pairwise estimates are inconsistent with each other; the most negative eigenvalue shows by how
+    much, so nothing below its size is believed.
+    """
+    values, vectors = eigh(sigma)
+    lowest = max(floor * max(float(values.mean()), floor), -float(values[0]))
+    if values[0] >= lowest:
+        return sigma
+    repaired: np.ndarray = (vectors * np.maximum(values, lowest)) @ vectors.T
+    return 0.5 * (repaired + repaired.T)
+
+
+def _as_type(covariances: np.ndarray, weights: np.ndarray, covariance_type: str) -> np.ndarray:
+    if covariance_type == "tied":
+        return np.tensordot(weights, covariances, axes=1)[None]
+    if covariance_type == "spherical":
+        mean = covariances.mean(axis=1, keepdims=True)
+        return np.broadcast_to(mean, covariances.shape).copy()
+    return covariances
+
+
+def _divide(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Return total / count, and 0 where nothing was counted."""
+    return np.divide(total, count, out=np.zeros_like(total), where=count > 0)
