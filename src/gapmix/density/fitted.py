@@ -13,9 +13,10 @@ import numpy as np
 from gapmix import units as scaling
 from gapmix.density import conditional
 from gapmix.density.conditional import Filled, Prepared, Scores
-from gapmix.parameters import Parameters, marginal_parameters, parameters_to_internal
+from gapmix.parameters import Parameters
 from gapmix.plan.rows import Rows, prepare_rows
 from gapmix.solvers import SOLVERS
+from gapmix.structures.mixtures import marginal_parameters, parameters_to_internal
 from gapmix.threads import open_engine
 from gapmix.units import Scaling, select_columns
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix import density
-from gapmix.em import run as em
+from gapmix.em.records import Fit, Iteration
 from gapmix.estimators import options
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.progress import showing
-from gapmix.parameters import parameters_to_internal, unite
 from gapmix.selection import sizes as selection
 from gapmix.selection.sizes import Candidate
+from gapmix.structures.mixtures import parameters_to_internal, unite
 from gapmix.units import Scaling
 
 logger = logging.getLogger("gapmix")
@@ -241,18 +241,16 @@ def _unite(mixtures: list[GaussianMixture], shares: np.ndarray, task: Task) -> G
         return first
     units = first._scaling
     parameters = unite([each._user_parameters() for each in mixtures], shares)
-    kind = "full" if first.covariance_type == "tied" else first.covariance_type
-    result = GaussianMixture(
-        **{**first.get_params(), "n_components": len(parameters.weights), "covariance_type": kind}
-    )
+    shape = {"n_components": len(parameters.weights), "covariance_type": parameters.structure}
+    result = GaussianMixture(**{**first.get_params(), **shape})
     model = first._density()._replace(parameters=parameters)
     useful = (task.weight > 0) & ~np.isnan(task.x).all(axis=1)
     log_prob = density.score(model, task.x[useful]).log_prob
     mean = float(np.average(log_prob, weights=task.weight[useful]))
     # What is stored was put together, not climbed to: one record says what it is worth.
-    record = em.Iteration(mean, mean, None, 0.0, (f"united {len(mixtures)} mixtures",))
+    record = Iteration(mean, mean, None, 0.0, (f"united {len(mixtures)} mixtures",))
     n_iter = max(each.n_iter_ for each in mixtures)
-    outcome = em.Fit(
+    outcome = Fit(
         parameters_to_internal(parameters, units),
         (record,),
         all(each.converged_ for each in mixtures),

@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from gapmix.em import checkpoint
-from gapmix.em import run as em
+from gapmix.em.records import Engine, Fit, Settings, Shards
+from gapmix.em.run import run
 from gapmix.estimators import options, starting
 from gapmix.estimators.progress import Report, reporting
 from gapmix.estimators.starting import Start
@@ -53,10 +54,10 @@ def begin(estimator: Any) -> tuple[checkpoint.Saved | None, tuple[int, ...]]:
 class Task(NamedTuple):
     """What a fit climbs on, from where, and what it is known by."""
 
-    rows: Rows | em.Shards
+    rows: Rows | Shards
     start_rows: Rows  # that starts are made from: all of them, or a sample
     seeds: tuple[np.random.SeedSequence, ...]  # of each start
-    settings: em.Settings
+    settings: Settings
     validation: Rows | None
     log_units: tuple[float, float]  # `options.log_unit` of the rows and of the validation rows
     continues: bool  # from the parameters that the estimator has
@@ -107,10 +108,10 @@ def fit(estimator: Any, task: Task, units: Scaling, chosen: Plan, names: list[st
 
 def climb(
     solver: str,
-    rows: Rows | em.Shards,
+    rows: Rows | Shards,
     starts: Sequence[Callable[[], Start]],
-    settings: em.Settings,
-    engine: em.Engine,
+    settings: Settings,
+    engine: Engine,
     *,
     keep_start: bool,
     validation: Rows | None,
@@ -118,7 +119,7 @@ def climb(
     path: Any = None,
     fresh: checkpoint.Saved | None = None,
     saved: checkpoint.Saved | None = None,
-) -> em.Fit:
+) -> Fit:
     """Return the best fit over all starts; with `saved`, go on from there.
 
     `fresh` identifies this fit to the checkpoint at `path`.
@@ -129,7 +130,7 @@ def climb(
     writer = None if path is None or fresh is None else checkpoint.Writer(path, fresh)
     for number in range(first, len(starts)):
         start = starts[number]() if resume is None else Start(resume.state.parameters)
-        fit = em.run(
+        fit = run(
             SOLVERS[solver],
             rows,
             start.parameters,

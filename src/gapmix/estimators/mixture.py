@@ -13,7 +13,7 @@ from gapmix import density
 from gapmix import units as scaling
 from gapmix.density.fitted import Density
 from gapmix.em import checkpoint
-from gapmix.em import run as em
+from gapmix.em.records import Fit
 from gapmix.engines.choose import is_remote
 from gapmix.engines.sources import is_source, open_source
 from gapmix.estimators import climb, options
@@ -27,18 +27,18 @@ from gapmix.estimators.validation import (
     read_weights,
     warn_codes,
 )
-from gapmix.parameters import (
-    Parameters,
-    dense_covariances,
-    parameters_to_internal,
-    parameters_to_user,
-    rescale,
-)
+from gapmix.parameters import Parameters
 from gapmix.plan import planner as plan
 from gapmix.plan.patterns import find_patterns
 from gapmix.plan.rows import Rows, compress_rows, prepare_rows
 from gapmix.solvers.calibrate import costs_for
 from gapmix.starts import kmeans as initialize
+from gapmix.structures import STRUCTURES
+from gapmix.structures.mixtures import (
+    dense_covariances,
+    parameters_to_internal,
+    parameters_to_user,
+)
 
 
 class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
@@ -406,7 +406,7 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
     ) -> tuple[plan.Plan, Rows]:
         """Return the plan for a table and its rows laid out accordingly."""
         patterns = find_patterns(~np.isnan(x))
-        diagonal = self.covariance_type in ("diag", "spherical")
+        diagonal = STRUCTURES[self.covariance_type].SOLVER == "diagonal"
         costs = costs_for(patterns, self.n_components)
         made = plan.make_plan(
             patterns, self.n_components, solver=solver, diagonal=diagonal, costs=costs
@@ -425,7 +425,7 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
             return parameters_to_internal(self._user_parameters(), units)
         weights, means, covariances = options.given_start(self, units)
         if weights is not None and means is not None and covariances is not None:
-            return Parameters(weights, means, covariances)
+            return Parameters(weights, means, covariances, self.covariance_type)
         made = initialize.start(
             rows,
             units,
@@ -440,18 +440,20 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
             made.weights if weights is None else weights,
             made.means if means is None else means,
             made.covariances if covariances is None else covariances,
+            self.covariance_type,
         )
 
-    def _store(self, best: em.Fit, units: scaling.Scaling, chosen: plan.Plan) -> None:
+    def _store(self, best: Fit, units: scaling.Scaling, chosen: plan.Plan) -> None:
         """Write the outcome of a fit to the estimator: the only place that does."""
         if hasattr(self, "_stream"):
             del self._stream  # a fit ends what partial_fit began
         user = parameters_to_user(best.parameters, units)
+        structure = STRUCTURES[user.structure]
         self.weights_ = user.weights
         self.means_ = user.means
-        self.covariances_ = options.to_public(user.covariances, self.covariance_type)
-        self.precisions_, self.precisions_cholesky_ = options.precisions(
-            best.parameters, units, self.covariance_type
+        self.covariances_ = structure.to_public(user.covariances)
+        self.precisions_, self.precisions_cholesky_ = structure.precisions(
+            best.parameters.covariances, units.scale
         )
         self.converged_ = best.converged
         self.stop_reason_ = best.stop_reason
@@ -461,18 +463,18 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
         self.history_ = best.history
         self.plan_ = chosen
         self._scaling = units
-        self._covariance_type = self.covariance_type
-        self._target = None if best.target is None else rescale(best.target[None], units.scale)[0]
+        self._covariance_type = user.structure
+        self._target = None
+        if best.target is not None:
+            self._target = structure.rescale(best.target[None], units.scale)[0]
         self._center = None if best.center is None else scaling.to_user(best.center, units)
 
     # ---------------------------------------------------------------- using
 
     def _user_parameters(self) -> Parameters:
-        return Parameters(
-            self.weights_,
-            self.means_,
-            options.from_public(self.covariances_, self._covariance_type, self.means_.shape),
-        )
+        name = self._covariance_type
+        covariances = STRUCTURES[name].from_public(self.covariances_, self.means_.shape[1])
+        return Parameters(self.weights_, self.means_, covariances, name)
 
     def _density(self) -> Density:
         # A tree pays over many iterations; new rows are solved once, each pattern afresh.
@@ -553,9 +555,8 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
 
     def _n_parameters(self) -> int:
         """Return the number of free parameters."""
-        return options.count_parameters(
-            self.means_.shape,
-            self._covariance_type,
-            equal_weights=self.weights == "equal",
-            keep_components=self.keep_components,
-        )
+        n_components, d = self.means_.shape
+        structure = STRUCTURES[self._covariance_type]
+        free = structure.count_free(d, options.count_kept(self.keep_components, d))
+        n_weights = 0 if self.weights == "equal" else n_components - 1
+        return (1 if structure.SHARED else n_components) * free + n_components * d + n_weights

@@ -9,26 +9,17 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 
-from gapmix.em import run as em
+from gapmix.em.records import Fit, Iteration, Settings
 from gapmix.em.repair import CollapseError
 from gapmix.engines.choose import is_engine
 from gapmix.estimators.validation import name_columns
 from gapmix.estimators.warning import warn_user
-from gapmix.parameters import (
-    NotPositiveDefiniteError,
-    Parameters,
-    cholesky,
-    factor,
-    rescale,
-)
 from gapmix.plan.planner import SOLVERS, TreeOptions
 from gapmix.plan.rows import Rows
 from gapmix.starts import kmeans as initialize
-from gapmix.statistics import mirror
-from gapmix.structures import covariance
-from gapmix.structures.covariance import Regularizer
+from gapmix.structures import STRUCTURES
+from gapmix.structures.regularizer import Regularizer
 from gapmix.threads import one_blas_thread
 from gapmix.units import Scaling, measure, to_internal
 
@@ -37,7 +28,7 @@ LARGEST = 1e150  # squares of larger spreads leave the range of float64
 MEAN_ROWS = 10.0  # mean_shrinkage="auto": filled cells were best with 3 to 30 on real tables
 AUTO_ACCELERATE = "quasi-newton"  # needs the fewest passes; see benchmarks/convergence.py
 CHOICES = {
-    "covariance_type": covariance.TYPES,
+    "covariance_type": tuple(STRUCTURES),
     "init_params": (*initialize.METHODS, "auto"),
     "weights": ("learned", "equal"),
     "solver": ("auto", *SOLVERS),
@@ -77,10 +68,12 @@ def check(estimator: Any) -> None:
             f"validation_fraction={fraction!r} must lie strictly between 0 and 1, or be None."
         )
     _check_kept(estimator.keep_components)
-    if estimator.keep_components is not None and estimator.covariance_type not in ("full", "tied"):
+    has_axes = STRUCTURES[estimator.covariance_type].HAS_AXES
+    if estimator.keep_components is not None and not has_axes:
+        named = " or ".join(repr(name) for name, each in STRUCTURES.items() if each.HAS_AXES)
         raise ValueError(
-            f"keep_components={estimator.keep_components!r} needs covariance_type 'full' or "
-            f"'tied': {estimator.covariance_type!r} has no principal components to choose from."
+            f"keep_components={estimator.keep_components!r} needs covariance_type {named}: "
+            f"{estimator.covariance_type!r} has no principal components to choose from."
         )
 
 
@@ -132,7 +125,7 @@ def measure_units(
     They are measured under one BLAS thread, so that the number of its threads changes no bit.
     """
     with one_blas_thread():
-        units = measure(x, weight, common=covariance_type == "spherical")
+        units = measure(x, weight, common=STRUCTURES[covariance_type].COMMON_UNITS)
     check_magnitudes(units, names)
     return units
 
@@ -247,7 +240,7 @@ def warn_of_unknown(known: np.ndarray, names: list[str]) -> None:
     )
 
 
-def advise(fit: em.Fit, tol: float) -> str:
+def advise(fit: Fit, tol: float) -> str:
     """Return what to say of a fit that did not converge."""
     values = [record.objective for record in fit.history]
     gain = values[-1] - values[-2] if len(values) > 1 else np.inf
@@ -268,25 +261,26 @@ def settings(
     total_weight: float,
     target: np.ndarray | None = None,
     center: np.ndarray | None = None,
-) -> em.Settings:
+) -> Settings:
     """Return what a fit is asked to do, in internal units.
 
     `target` and `center`, in the user's units, are the covariance and the mean to shrink to, if
     they are known already.
     """
     d = len(units.scale)
+    structure = STRUCTURES[estimator.covariance_type]
     shrinkage = 2.0 * (d + 1) if estimator.shrinkage == "auto" else float(estimator.shrinkage)
     pull = MEAN_ROWS if estimator.mean_shrinkage == "auto" else float(estimator.mean_shrinkage)
-    if target is not None and estimator.covariance_type in ("diag", "spherical"):
-        target = np.diag(target) if target.ndim == 2 else target
     share = estimator.reg_covar * total_weight / estimator.n_components
+    if target is not None:
+        target = structure.rescale(structure.as_target(target)[None], 1.0 / units.scale)[0]
     loading = None
     if estimator.diagonal_loading > 0:
         loading = estimator.diagonal_loading / units.scale**2
     regularizer = Regularizer(
         ridge=np.where(units.known, share * units.variance, 0.0),
         shrinkage=shrinkage,
-        target=_rescale_target(target, units) if shrinkage > 0 else None,
+        target=target if shrinkage > 0 else None,
         mean_shrinkage=pull,
         center=None if center is None or pull == 0 else to_internal(center, units),
         loading=loading,
@@ -294,8 +288,7 @@ def settings(
         fill=estimator.fill,
         unit=units.variance,
     )
-    return em.Settings(
-        covariance_type=estimator.covariance_type,
+    return Settings(
         regularizer=regularizer,
         equal_weights=estimator.weights == "equal",
         tol=float(estimator.tol),
@@ -303,10 +296,6 @@ def settings(
         patience=int(estimator.patience),
         accelerate=AUTO_ACCELERATE if estimator.accelerate == "auto" else estimator.accelerate,
     )
-
-
-def _rescale_target(target: np.ndarray | None, units: Scaling) -> np.ndarray | None:
-    return None if target is None else rescale(target[None], 1.0 / units.scale)[0]
 
 
 def count_kept(keep_components: float | int | None, d: int) -> int | None:
@@ -326,15 +315,15 @@ def choose_rows(n: int, fraction: float, seed: np.random.SeedSequence) -> np.nda
     return held
 
 
-def final_value(fit: em.Fit) -> float:
+def final_value(fit: Fit) -> float:
     """Return what starts are compared by: validation likelihood if there is one, else objective."""
     validation = [record.validation for record in fit.history if record.validation is not None]
     return max(validation) if validation else fit.history[-1].objective
 
 
 def history_to_user(
-    history: Sequence[em.Iteration], unit: float, held_unit: float
-) -> tuple[em.Iteration, ...]:
+    history: Sequence[Iteration], unit: float, held_unit: float
+) -> tuple[Iteration, ...]:
     """Return the records with densities in the user's units.
 
     `unit` and `held_unit` are `log_unit` of the rows and of the validation rows, if there are any.
@@ -390,40 +379,11 @@ def given_start(
         means = _read_array("means_init", estimator.means_init, (n_components, d))
         means = (means - units.center) / units.scale
     if estimator.precisions_init is not None:
-        covariances = _given_covariances(estimator, units)
+        structure = STRUCTURES[estimator.covariance_type]
+        shape = structure.public_shape(n_components, d)
+        prec = _read_array("precisions_init", estimator.precisions_init, shape)
+        covariances = structure.read_precisions(prec, units.scale)
     return weights, means, covariances
-
-
-def _given_covariances(estimator: Any, units: Scaling) -> np.ndarray:
-    n_components, d = estimator.n_components, len(units.scale)
-    kind = estimator.covariance_type
-    shape = {
-        "full": (n_components, d, d),
-        "tied": (d, d),
-        "diag": (n_components, d),
-        "spherical": (n_components,),
-    }[kind]
-    prec = _read_array("precisions_init", estimator.precisions_init, shape)
-    scale = units.scale
-    if kind in ("diag", "spherical"):
-        if (prec <= 0).any():
-            raise ValueError(f"precisions_init must be positive; its smallest is {prec.min():g}.")
-        variances = 1.0 / (prec if kind == "diag" else np.repeat(prec[:, None], d, axis=1))
-        return variances / scale**2
-    matrices = prec.reshape(-1, d, d) * scale[:, None] * scale
-    result = np.empty_like(matrices)
-    for k, matrix in enumerate(matrices):
-        if not np.allclose(matrix, matrix.T):
-            raise ValueError(f"precisions_init: the matrix of component {k} is not symmetric.")
-        try:
-            chol = cholesky(0.5 * (matrix + matrix.T), k)
-        except NotPositiveDefiniteError as error:
-            raise ValueError(
-                f"precisions_init: the matrix of component {k} is not positive definite."
-            ) from error
-        inverse = lapack.dpotri(chol, lower=1)[0]
-        result[k] = mirror(inverse)
-    return result
 
 
 def _read_array(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -439,65 +399,6 @@ def _read_array(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name} holds {array[place]} at {place}; every value must be finite.")
     return array
-
-
-def to_public(covariances: np.ndarray, covariance_type: str) -> np.ndarray:
-    """Return covariances in scikit-learn's shape."""
-    if covariance_type == "tied":
-        return covariances[0]
-    if covariance_type == "spherical":
-        return covariances[:, 0].copy()
-    return covariances
-
-
-def from_public(
-    covariances: np.ndarray, covariance_type: str, shape: tuple[int, int]
-) -> np.ndarray:
-    """Return covariances in the shape of `Parameters`; the inverse of `to_public`."""
-    if covariance_type == "tied":
-        return covariances[None]
-    if covariance_type == "spherical":
-        return np.repeat(covariances[:, None], shape[1], axis=1)
-    return covariances
-
-
-def precisions(
-    parameters: Parameters, units: Scaling, covariance_type: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return precisions and their Cholesky factors in the user's units and scikit-learn's shapes.
-
-    scikit-learn's factor U is upper triangular with U U' the precision: R' of R'R.
-    """
-    scale = units.scale
-    if covariance_type in ("diag", "spherical"):
-        prec = 1.0 / (parameters.covariances * scale**2)
-        prec = prec[:, 0].copy() if covariance_type == "spherical" else prec
-        return prec, np.sqrt(prec)
-    factored = factor(parameters)
-    upper = factored.root.transpose(0, 2, 1) / scale[:, None]
-    prec = factored.prec / np.outer(scale, scale)
-    if covariance_type == "tied":
-        return prec[0], upper[0]
-    return prec, upper
-
-
-def count_parameters(
-    shape: tuple[int, int],
-    covariance_type: str,
-    *,
-    equal_weights: bool,
-    keep_components: float | int | None,
-) -> int:
-    """Return the number of free parameters of a mixture with means of this shape."""
-    n_components, d = shape
-    n_matrices = 1 if covariance_type == "tied" else n_components
-    kept = count_kept(keep_components, d)
-    per_matrix = d * (d + 1) // 2
-    if kept is not None and kept < d:
-        per_matrix = min(per_matrix, d * kept - kept * (kept - 1) // 2 + 1)
-    per_matrix = {"diag": d, "spherical": 1}.get(covariance_type, per_matrix)
-    n_weights = 0 if equal_weights else n_components - 1
-    return n_matrices * per_matrix + n_components * d + n_weights
 
 
 def _check_number(name: str, value: Any, *, also: str = "") -> None:

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapmix.em import run as em
+from gapmix.em.records import Engine
 from gapmix.estimators import options
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Rows
 from gapmix.solvers import SOLVERS
 from gapmix.starts import search as starts
+from gapmix.structures import STRUCTURES
 from gapmix.units import Scaling
 
 
@@ -38,7 +39,7 @@ def begin(
     estimator: Any,
     rows: Rows,
     units: Scaling,
-    engine: em.Engine,
+    engine: Engine,
     seed: np.random.SeedSequence,
     *,
     search: bool,
@@ -48,7 +49,7 @@ def begin(
     make = partial(estimator._start, rows, units, rng)
     if not search:
         return Start(make())
-    solver = "diagonal" if estimator.covariance_type in ("diag", "spherical") else "dual"
+    solver = STRUCTURES[estimator.covariance_type].SOLVER
     settings = options.settings(estimator, units, float(rows.weight.sum()))
     found = starts.find_start(SOLVERS[solver], rows, make, settings, engine, rng)
     return Start(found.parameters, (found.note,))

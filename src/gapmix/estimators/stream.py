@@ -10,12 +10,15 @@ from sklearn.utils import check_random_state
 
 from gapmix import units as scaling
 from gapmix.em import online
-from gapmix.em import run as em
+from gapmix.em.records import Fit, Iteration
 from gapmix.em.repair import CollapseError
+from gapmix.em.steps import total_weight
 from gapmix.estimators import options
 from gapmix.estimators.validation import column_names
-from gapmix.parameters import NotPositiveDefiniteError, Parameters, parameters_to_user
+from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.solvers import SOLVERS
+from gapmix.structures import STRUCTURES
+from gapmix.structures.mixtures import parameters_to_user
 from gapmix.threads import open_engine
 
 N_KEPT = 1000  # records of the last batches
@@ -45,26 +48,26 @@ def partial_fit(estimator: Any, x: np.ndarray, weight: np.ndarray) -> Any:
         units = estimator._scaling
         options.check_reach(x, units, names)
     chosen, rows = estimator._plan_rows(x, weight, units, estimator.solver)
-    history: tuple[em.Iteration, ...] = ()
+    history: tuple[Iteration, ...] = ()
     with open_engine(estimator.n_jobs) as engine, options.explaining_collapse(estimator, names):
         if stream is None:
             random = check_random_state(estimator.random_state)
             rng = np.random.default_rng(random.randint(0, 2**31, size=4))
-            stream = online.begin(estimator._start(rows, units, rng))
+            stream = online.Online(estimator._start(rows, units, rng))
             target, center = _prior(estimator, stream.parameters, units)
         else:
             history, target, center = estimator.history_, estimator._target, estimator._center
-        total = stream.total_weight + em.total_weight(rows)
+        total = stream.total_weight + total_weight(rows)
         settings = options.settings(estimator, units, total, target, center)
         try:
             stream, value = online.step(stream, SOLVERS[chosen.solver], rows, settings, engine)
         except NotPositiveDefiniteError as error:
             raise CollapseError(str(error), error.component, error.pivot) from error
         value -= options.log_unit(rows, units)
-        record = em.Iteration(value, value, None, time.perf_counter() - began, ())
+        record = Iteration(value, value, None, time.perf_counter() - began, ())
         reason = f"partial_fit has seen {stream.n_batches} batches"
         held = settings.regularizer
-        fit = em.Fit(
+        fit = Fit(
             stream.parameters,
             (*history, record)[-N_KEPT:],
             False,
@@ -85,6 +88,6 @@ def _prior(
         return None, None
     user = parameters_to_user(start, units)
     target = None
-    if estimator.shrinkage != 0 and estimator.covariance_type != "tied":
+    if estimator.shrinkage != 0 and not STRUCTURES[start.structure].SHARED:
         target = np.tensordot(user.weights, user.covariances, axes=1)
     return target, user.weights @ user.means if estimator.mean_shrinkage != 0 else None

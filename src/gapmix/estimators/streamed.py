@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from gapmix.plan.rows import prepare_rows
 from gapmix.solvers.calibrate import costs_for
 from gapmix.starts.kmeans import MAX_SAMPLE
 from gapmix.storage.atomicfile import Replacement
+from gapmix.structures import STRUCTURES
 from gapmix.threads import count_threads
 
 Progress = Callable[[str, int, int], None]  # what, pieces done, pieces in all
@@ -128,7 +130,8 @@ def fit_source(
         )
         _refuse_too_few(estimator, seen, source)
         warn_codes(seen.sample, np.ones(len(seen.sample)), names)
-        units = scaling.from_summary(seen.summary, common=estimator.covariance_type == "spherical")
+        structure = STRUCTURES[estimator.covariance_type]
+        units = scaling.from_summary(seen.summary, common=structure.COMMON_UNITS)
         options.check_magnitudes(units, names)
         options.warn_of_unknown(units.known, names)
         chosen = _plan(estimator, seen.sample)
@@ -340,7 +343,7 @@ def _cut(
 
 def _plan(estimator: Any, sample: np.ndarray) -> plan.Plan:
     """Return the plan for a sample of the rows: of the solvers that need no tree, unless asked."""
-    diagonal = estimator.covariance_type in ("diag", "spherical")
+    diagonal = STRUCTURES[estimator.covariance_type].SOLVER == "diagonal"
     solver = estimator.solver
     if isinstance(solver, str) and solver == "auto" and not diagonal:
         solver = "dual"
@@ -365,8 +368,8 @@ def _record_columns(estimator: Any, source: Source) -> None:
 
 def _refuse_little_memory(estimator: Any, source: Source) -> None:
     """Raise an error if parameters, statistics and a few rows alone take more than is allowed."""
-    diagonal = estimator.covariance_type in ("diag", "spherical")
-    numbers = estimator.n_components * source.d * (1 if diagonal else source.d)
+    shape = STRUCTURES[estimator.covariance_type].shape(source.d)
+    numbers = estimator.n_components * math.prod(shape)
     copies = STATE_COPIES + 2 * count_threads(estimator.n_jobs)  # two sums for each thread
     needed = 8 * copies * numbers + least_bytes(source.d)
     if needed > source.memory:
