@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gapmix.structures.contract import Chart
-from gapmix.structures.gaussian import Gaussian
-from gapmix.structures.regularizer import Regularizer, sum_priors
+from gapmix.structures.contract import Chart, Structure
+from gapmix.structures.regularizer import Regularizer
 
 LEAST_VARIANCE = 1e-6  # of a start, where columns have variance 1
 
 
-class Diag(Gaussian):
+class Diag(Structure):
     """Variances. Solvers that factor matrices serve them too, and sum whole products then."""
 
     SOLVER = "diagonal"
@@ -35,20 +34,10 @@ class Diag(Gaussian):
         """Return the variances that the structure allows, (K, d)."""
         return variances
 
-    def restrict(self, covariances: np.ndarray, regularizer: Regularizer) -> np.ndarray:
-        """Return the variances: there are no axes to choose from."""
-        return covariances
-
-    def log_prior(
-        self, means: np.ndarray, prec: np.ndarray, log_det: np.ndarray, regularizer: Regularizer
-    ) -> float:
-        """Return the log-prior of components with these means and precisions."""
-
-        def compare(prec: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
-            diagonal = prec if prec.ndim == 2 else np.diagonal(prec, axis1=1, axis2=2)
-            return diagonal @ target, float(np.log(target).sum())
-
-        return sum_priors(means, prec, log_det, regularizer, compare)
+    def trace(self, prec: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Return the sums of quotients."""
+        diagonal = prec if prec.ndim == 2 else np.diagonal(prec, axis1=1, axis2=2)
+        return diagonal @ target
 
     def count_free(self, d: int, n_kept: int | None = None) -> int:
         """Return d."""
@@ -82,20 +71,17 @@ class Diag(Gaussian):
     def _unit(self, chart: Chart) -> np.ndarray:
         """Return the root of the Fisher information of a log variance, (K, 1)."""
         d = chart.means.shape[1]
-        unit: np.ndarray = chart.share[:, None] * np.sqrt(0.5 * (d // self.count_free(d)))
-        return unit
+        return chart.share[:, None] * np.sqrt(0.5 * (d // self.count_free(d)))
 
     # ------------------------------------------------------------------ starts and repairs
 
     def square(self, vectors: np.ndarray) -> np.ndarray:
         """Return the squares."""
-        squares: np.ndarray = vectors**2
-        return squares
+        return vectors**2
 
     def sum_products(self, weight: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return the diagonal of sum weight z z'."""
-        squares: np.ndarray = weight @ z**2
-        return squares
+        return weight @ z**2
 
     def diagonal(self, covariances: np.ndarray) -> np.ndarray:
         """Return the variances themselves."""
@@ -111,19 +97,16 @@ class Diag(Gaussian):
         """Return the variances in the columns' units."""
         return self.tie(covariances) * variance
 
-    def split(
-        self, covariances: np.ndarray, donor: int, dead: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return half a deviation of the variable with the largest variance, and the rest."""
-        offset = np.zeros(covariances.shape[1])
-        longest = int(covariances[donor].argmax())
-        offset[longest] = 0.5 * np.sqrt(covariances[donor, longest])
-        return offset, self._remove(covariances, offset, donor, dead)
+    def half_axis(self, covariance: np.ndarray) -> np.ndarray:
+        """Return half a deviation of the variable with the largest variance."""
+        offset = np.zeros(len(covariance))
+        longest = int(covariance.argmax())
+        offset[longest] = 0.5 * np.sqrt(covariance[longest])
+        return offset
 
     def log_det(self, covariances: np.ndarray) -> np.ndarray:
         """Return the sums of log variances."""
-        summed: np.ndarray = np.log(covariances).sum(axis=1)
-        return summed
+        return np.log(covariances).sum(axis=1)
 
     # ------------------------------------------------------------------ shapes
 
@@ -149,10 +132,6 @@ class Diag(Gaussian):
 
     # ------------------------------------------------------------------ users and files
 
-    def public_shape(self, n_components: int, d: int) -> tuple[int, ...]:
-        """Return (K, d)."""
-        return n_components, d
-
     def precisions(
         self, covariances: np.ndarray, scale: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -164,8 +143,4 @@ class Diag(Gaussian):
         """Return 1 / precisions, which must be positive."""
         if (prec <= 0).any():
             raise ValueError(f"precisions_init must be positive; its smallest is {prec.min():g}.")
-        variances: np.ndarray = 1.0 / self.from_public(prec, len(scale)) / scale**2
-        return variances
-
-    def check(self, covariance: np.ndarray, component: int) -> None:
-        """Accept what has positive variances."""
+        return 1.0 / self.from_public(prec, len(scale)) / scale**2

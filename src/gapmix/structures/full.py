@@ -7,14 +7,13 @@ from scipy.linalg import eigh, lapack, solve_triangular
 
 from gapmix.parameters import NotPositiveDefiniteError, cholesky, factor_matrices
 from gapmix.statistics import mirror
-from gapmix.structures.contract import Chart
-from gapmix.structures.gaussian import Gaussian
-from gapmix.structures.regularizer import Regularizer, keep_components, sum_priors
+from gapmix.structures.contract import Chart, Structure
+from gapmix.structures.regularizer import Regularizer, keep_components
 
 SYMMETRIC = 1e-6  # what a correlation may differ from its mirror image
 
 
-class Full(Gaussian):
+class Full(Structure):
     """A matrix for each component."""
 
     SOLVER = "dual"
@@ -49,16 +48,9 @@ class Full(Gaussian):
             return covariances
         return np.stack([keep_components(sigma, regularizer) for sigma in covariances])
 
-    def log_prior(
-        self, means: np.ndarray, prec: np.ndarray, log_det: np.ndarray, regularizer: Regularizer
-    ) -> float:
-        """Return the log-prior of components with these means and precisions (K, d, d)."""
-
-        def compare(prec: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
-            log_det_target = float(np.linalg.slogdet(target)[1])
-            return np.einsum("kij,ij->k", prec, target), log_det_target
-
-        return sum_priors(means, prec, log_det, regularizer, compare)
+    def trace(self, prec: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Return the sums of products."""
+        return np.einsum("kij,ij->k", prec, target)
 
     def count_free(self, d: int, n_kept: int | None = None) -> int:
         """Return d (d + 1) / 2, or the number for n_kept principal components and a constant."""
@@ -118,13 +110,11 @@ class Full(Gaussian):
 
     def sum_products(self, weight: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return the whole of sum weight z z'."""
-        products: np.ndarray = (z.T * weight) @ z
-        return products
+        return (z.T * weight) @ z
 
     def diagonal(self, covariances: np.ndarray) -> np.ndarray:
         """Return the diagonals."""
-        view: np.ndarray = np.einsum("...ii->...i", covariances)
-        return view
+        return np.einsum("...ii->...i", covariances)
 
     def make_proper(self, covariances: np.ndarray) -> np.ndarray:
         """Repair every matrix."""
@@ -137,17 +127,15 @@ class Full(Gaussian):
         spread = np.sqrt(variance)
         return covariances * np.outer(spread, spread)
 
-    def split(
-        self, covariances: np.ndarray, donor: int, dead: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return half a deviation along the first principal component, and the rest."""
-        offset = half_axis(covariances[donor])
-        return offset, self._remove(covariances, offset, donor, dead)
+    def half_axis(self, covariance: np.ndarray) -> np.ndarray:
+        """Return half a deviation along the first principal component."""
+        d = len(covariance)
+        value, vector = eigh(covariance, subset_by_index=(d - 1, d - 1))
+        return 0.5 * np.sqrt(value[0]) * vector[:, 0]
 
     def log_det(self, covariances: np.ndarray) -> np.ndarray:
         """Return the log determinants."""
-        log_det: np.ndarray = np.linalg.slogdet(covariances)[1]
-        return log_det
+        return np.linalg.slogdet(covariances)[1]
 
     # ------------------------------------------------------------------ shapes
 
@@ -167,15 +155,7 @@ class Full(Gaussian):
         """Multiply by scale on both sides."""
         return covariances * scale[:, None] * scale
 
-    def as_target(self, target: np.ndarray) -> np.ndarray:
-        """Return the matrix as it is."""
-        return target
-
     # ------------------------------------------------------------------ users and files
-
-    def public_shape(self, n_components: int, d: int) -> tuple[int, ...]:
-        """Return (K, d, d)."""
-        return n_components, d, d
 
     def precisions(
         self, covariances: np.ndarray, scale: np.ndarray
@@ -213,14 +193,6 @@ class Full(Gaussian):
 def add_diagonal(matrices: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     """Return the matrices with this added to the diagonal of each."""
     return matrices + diagonal[:, None] * np.eye(len(diagonal))
-
-
-def half_axis(sigma: np.ndarray) -> np.ndarray:
-    """Return half a standard deviation along the longest axis."""
-    d = len(sigma)
-    value, vector = eigh(sigma, subset_by_index=(d - 1, d - 1))
-    axis: np.ndarray = 0.5 * np.sqrt(value[0]) * vector[:, 0]
-    return axis
 
 
 def repair(sigma: np.ndarray, floor: float = 1e-6) -> np.ndarray:

@@ -12,7 +12,6 @@ negative: the objective is a lower bound of the log-likelihood.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -37,31 +36,6 @@ def is_monotone(regularizer: Regularizer) -> bool:
     """Tell whether EM climbs at every step, which the paper's own regularisers do not promise."""
     truncates = regularizer.n_kept is not None and regularizer.fill != "mean"
     return regularizer.loading is None and not truncates
-
-
-def sum_priors(
-    means: np.ndarray,
-    prec: np.ndarray,
-    log_det: np.ndarray,
-    regularizer: Regularizer,
-    compare: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, float]],
-) -> float:
-    """Return the log-prior of components with these means and precisions, (K, d, d) or (K, d).
-
-    `compare` gives tr(prec target) of each component and log|target|.
-    """
-    diagonal = prec if prec.ndim == 2 else np.diagonal(prec, axis1=1, axis2=2)
-    value = -0.5 * float((diagonal @ regularizer.ridge).sum())
-    if regularizer.center is not None:
-        away = means - regularizer.center
-        form = "kd,kd,kd->" if prec.ndim == 2 else "ki,kij,kj->"
-        distance = float(np.einsum(form, away, prec, away, optimize=True))
-        value -= 0.5 * regularizer.mean_shrinkage * distance
-    if regularizer.target is None:
-        return value
-    trace, log_det_target = compare(prec, regularizer.target)
-    divergence = 0.5 * (trace - means.shape[1] + log_det - log_det_target)
-    return value - regularizer.shrinkage * float(divergence.sum())
 
 
 def keep_components(sigma: np.ndarray, regularizer: Regularizer) -> np.ndarray:

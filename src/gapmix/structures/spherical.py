@@ -27,7 +27,7 @@ class Spherical(Diag):
         return 1
 
     def public_shape(self, n_components: int, d: int) -> tuple[int, ...]:
-        """Return (K,)."""
+        """Return that of one variance for each component."""
         return (n_components,)
 
     def to_public(self, covariances: np.ndarray) -> np.ndarray:

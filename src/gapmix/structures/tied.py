@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gapmix.structures.full import Full, add_diagonal, half_axis
+from gapmix.structures.full import Full, add_diagonal
 from gapmix.structures.regularizer import Regularizer
 
 
@@ -27,8 +27,7 @@ class Tied(Full):
         self, covariances: np.ndarray, weights: np.ndarray, variance: np.ndarray
     ) -> np.ndarray:
         """Return the weighted mean in the columns' units."""
-        one: np.ndarray = np.tensordot(weights, covariances, axes=1)[None]
-        return super().begin(one, weights, variance)
+        return super().begin(np.tensordot(weights, covariances, axes=1)[None], weights, variance)
 
     def pool(self, covariances: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the matrix: it is the mean."""
@@ -37,8 +36,8 @@ class Tied(Full):
     def split(
         self, covariances: np.ndarray, donor: int, dead: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return half a deviation along the longest axis; the matrix stays."""
-        return half_axis(covariances[0]), covariances
+        """Return the half axis; the matrix stays."""
+        return self.half_axis(covariances[0]), covariances
 
     def take(self, covariances: np.ndarray, members: Sequence[int]) -> np.ndarray:
         """Return the matrix, whoever asks."""
@@ -49,13 +48,12 @@ class Tied(Full):
         return np.repeat(covariances, n_components, axis=0)
 
     def public_shape(self, n_components: int, d: int) -> tuple[int, ...]:
-        """Return (d, d)."""
-        return d, d
+        """Return the shape of the matrix."""
+        return self.shape(d)
 
     def to_public(self, covariances: np.ndarray) -> np.ndarray:
         """Return the matrix."""
-        one: np.ndarray = covariances[0]
-        return one
+        return covariances[0]
 
     def from_public(self, covariances: np.ndarray, d: int) -> np.ndarray:
         """Return the matrix as the only one."""
