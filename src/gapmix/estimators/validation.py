@@ -17,9 +17,9 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from gapmix.estimators.warning import warn_user
+from gapmix.wording import list_names, name_columns
 
 CODE_SHARE = 0.005  # an extreme integer is suspected if at least this share of the values equals it
-MAX_NAMES = 5  # names listed in a message before "and N more"
 LARGEST_VALUE = 1e300  # beyond it, differences and sums of values leave the range of float64
 
 
@@ -140,15 +140,13 @@ def column_names(estimator: Any) -> list[str]:
     return [repr(str(name)) for name in names]
 
 
-def list_names(names: Sequence[str]) -> str:
-    """Return names joined for a message, cut after a few."""
-    shown = ", ".join(names[:MAX_NAMES])
-    return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES} more"
-
-
-def name_columns(names: Sequence[str]) -> str:
-    """Return "Column 'a'" or "Columns 'a', 'b'", to begin a message with."""
-    return f"Column{'s' if len(names) > 1 else ''} {list_names(names)}"
+def record_columns(estimator: Any, d: int, names: Sequence[str] | None) -> None:
+    """Write number and names of the columns to an estimator, as `read_table` does."""
+    estimator.n_features_in_ = d
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
 
 
 def read_weights(sample_weight: Any, n: int) -> np.ndarray:
@@ -219,6 +217,22 @@ def fill_frame(X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
         for j in gaps
     ]
     return frame.with_columns(*columns).to_native() if columns else X
+
+
+def warn_of_unknown(known: np.ndarray, names: list[str]) -> None:
+    """Warn about columns that are not `known` (d,)."""
+    unknown = [name for name, seen in zip(names, known, strict=True) if not seen]
+    if not unknown or not known.any():
+        return
+    has, it_is, it, its = (
+        ("has", "It is", "it", "its")
+        if len(unknown) == 1
+        else ("have", "They are", "them", "their")
+    )
+    warn_user(
+        f"{name_columns(unknown)} {has} no observed value. {it_is} kept, with mean 0 and variance "
+        f"1: nothing can be learned about {it}, and {its} gaps are filled with 0."
+    )
 
 
 def warn_codes(x: np.ndarray, weight: np.ndarray, names: list[str]) -> None:
