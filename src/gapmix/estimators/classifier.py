@@ -13,14 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from gapmix.estimators.base import MixtureBased, warn_of_stops
 from gapmix.estimators.labels import find_classes, read_labels, read_priors
-from gapmix.estimators.validation import (
-    column_names,
-    keeping_last_fit,
-    read_table,
-    read_weights,
-    warn_codes,
-    warn_of_unknown,
-)
+from gapmix.estimators.validation import column_names, keeping_last_fit, read_table, read_weights
+from gapmix.estimators.warning import warn_codes, warn_of_unknown
 from gapmix.fitting.matrix import are_useful, check_reach, measure_units
 from gapmix.selection.choose import Task, choose
 from gapmix.selection.classes import find_exponent, pool, score_classes, share_out

@@ -6,41 +6,33 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from gapmix import density
-from gapmix.density import Density
 from gapmix.engines.choose import is_remote
 from gapmix.engines.pieces import fit_pieces
 from gapmix.engines.sources import Source, is_source, open_source
 from gapmix.estimators import checks
-from gapmix.estimators.glance import GlanceMixin
-from gapmix.estimators.random import draw_entropy, make_rng
-from gapmix.estimators.shapes import count_parameters, from_public, precisions, to_public
+from gapmix.estimators.answers import FittedMixture
+from gapmix.estimators.random import draw_entropy
 from gapmix.estimators.validation import (
     column_names,
     keeping_last_fit,
     read_table,
     read_weights,
     record_columns,
-    warn_codes,
-    warn_of_unknown,
 )
-from gapmix.estimators.warning import warn_user
+from gapmix.estimators.warning import warn_codes, warn_of_unknown, warn_user
 from gapmix.fitting.batches import fit_batch, refuse_options
-from gapmix.fitting.fitted import Fitted, density_of
+from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.matrix import are_useful, check_reach, make_matrix
 from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
-from gapmix.parameters import Parameters, parameters_to_internal
 from gapmix.plan import TreeOptions
 from gapmix.units import Scaling
 
 
 @dataclass(eq=False, repr=False)
-class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
+class GaussianMixture(FittedMixture):
     """Gaussian mixture fitted by exact EM to rows with gaps.
 
     A drop-in for :class:`sklearn.mixture.GaussianMixture` that takes NaN everywhere: every
@@ -219,13 +211,6 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
     n_jobs: int | None = None
     checkpoint: Any = None
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-    # ---------------------------------------------------------------- fitting
-
     @keeping_last_fit
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None) -> Any:
         """Fit the mixture to the rows of X, NaN where missing.
@@ -369,118 +354,3 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit, then return the most probable component of each row."""
         return self.fit(X, y, sample_weight).predict(X)
-
-    def _store(self, fitted: Fitted) -> None:
-        """Write the outcome of a fit to the estimator: the only place that does."""
-        if hasattr(self, "_stream"):
-            del self._stream  # a fit ends what partial_fit began
-        kind = fitted.covariance_type
-        self.weights_, self.means_, covariances = fitted.parameters
-        self.covariances_ = to_public(covariances, kind)
-        self.precisions_, self.precisions_cholesky_ = precisions(
-            parameters_to_internal(fitted.parameters, fitted.units), fitted.units, kind
-        )
-        self.converged_ = fitted.converged
-        self.stop_reason_ = fitted.stop_reason
-        self.n_iter_ = fitted.n_iter
-        self.lower_bounds_ = [record.objective for record in fitted.history]
-        self.lower_bound_ = self.lower_bounds_[-1]
-        self.history_ = fitted.history
-        self.plan_ = fitted.plan
-        self._scaling = fitted.units
-        self._covariance_type = kind
-        self._target, self._center = fitted.target, fitted.center
-
-    def _fitted(self) -> Fitted:
-        """Return the fit that is stored, as a record."""
-        shape = self.means_.shape
-        covariances = from_public(self.covariances_, self._covariance_type, shape)
-        return Fitted(
-            Parameters(self.weights_, self.means_, covariances),
-            self._covariance_type,
-            self._scaling,
-            self.plan_,
-            self.history_,
-            self.n_iter_,
-            self.converged_,
-            self.stop_reason_,
-            self._target,
-            self._center,
-        )
-
-    # ---------------------------------------------------------------- using
-
-    def _density(self) -> Density:
-        return density_of(self._fitted(), self.n_jobs)
-
-    def _read(self, X: Any) -> np.ndarray:
-        """Return new rows as a matrix, after checking that densities of them can be given."""
-        check_is_fitted(self)
-        x = read_table(self, X, reset=False)
-        check_reach(x, self._scaling, column_names(self))
-        return x
-
-    def score_samples(self, X: Any) -> np.ndarray:
-        """Return log p(x_o) of each row, the density of what it shows; 0 for an empty row."""
-        x = self._read(X)
-        return density.score(self._density(), x).log_prob
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log-likelihood of the rows."""
-        return float(self.score_samples(X).mean())
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each component given what a row shows, (n, n_components)."""
-        x = self._read(X)
-        return density.score(self._density(), x).resp
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable component of each row."""
-        return self.predict_proba(X).argmax(axis=1)
-
-    def impute(self, X: Any, return_std: bool = False) -> Any:
-        """Return X with each gap filled by its conditional mean given the rest of its row.
-
-        Observed values come back as they were. With `return_std`, also the conditional standard
-        deviation of every filled cell (0 where observed).
-        """
-        x = self._read(X)
-        if not return_std:
-            return density.fill_means(self._density(), x)
-        filled = density.fill(self._density(), x)
-        return filled.mean, filled.std
-
-    def sample_missing(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
-        """Return draws of the gaps given the rest of each row, (n_draws, n, n_features).
-
-        A component is drawn first, then its Gaussian; observed values come back as they were.
-        """
-        checks.check_positive_int("n_draws", n_draws)
-        x = self._read(X)
-        rng = make_rng(self.random_state if random_state is None else random_state)
-        return density.draw(self._density(), x, n_draws, rng)
-
-    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Return random rows (n_samples, n_features) and the component each came from."""
-        check_is_fitted(self)
-        checks.check_positive_int("n_samples", n_samples)
-        rng = make_rng(self.random_state)
-        return density.sample_rows(self._density(), n_samples, rng)
-
-    def bic(self, X: Any) -> float:
-        """Return the Bayesian information criterion of the rows; lower is better."""
-        log_prob = self.score_samples(X)
-        return float(-2.0 * log_prob.sum() + self._n_parameters() * np.log(len(log_prob)))
-
-    def aic(self, X: Any) -> float:
-        """Return the Akaike information criterion of the rows; lower is better."""
-        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_parameters())
-
-    def _n_parameters(self) -> int:
-        """Return the number of free parameters."""
-        return count_parameters(
-            self.means_.shape,
-            self._covariance_type,
-            equal_weights=self.weights == "equal",
-            keep_components=self.keep_components,
-        )

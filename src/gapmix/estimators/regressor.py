@@ -19,9 +19,8 @@ from gapmix.estimators.validation import (
     read_table,
     read_targets,
     read_weights,
-    warn_codes,
-    warn_of_unknown,
 )
+from gapmix.estimators.warning import warn_codes, warn_of_unknown
 from gapmix.fitting.matrix import check_reach
 from gapmix.selection.choose import Task, choose
 
