@@ -161,6 +161,17 @@ def test_everything_missing_in_some_rows(tmp_path):
     assert "3 rows show nothing at all" in found.text
 
 
+@pytest.mark.parametrize("first", [4, 0])
+def test_a_handful_of_gaps_in_a_long_table_is_drawn(tmp_path, first):
+    # Evenly spaced samples of 20,000 of 25,000 rows leave out every fifth, or take every fifth.
+    x = np.random.default_rng(0).normal(size=(25_000, 3))
+    x[first:200:5, 1] = np.nan
+    x[:20_000, 2] = np.nan
+    found = check_page(write(tmp_path, x))
+    assert "Histograms of column 2: 24,960 known values" in " ".join(found.values("aria-label"))
+    assert found.text.count("column 3") > 2
+
+
 def test_two_rows(tmp_path):
     x = np.array([[1.0, 2.0], [2.0, np.nan]])
     assert "could not be judged" in check_page(write(tmp_path, x)).text

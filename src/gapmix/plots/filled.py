@@ -196,7 +196,10 @@ def plot_marginals(
     for place, j in enumerate(chosen):
         down, across = divmod(place, n_across)
         box = (across / n_across, 1 - (down + 1) / n_down, 0.88 / n_across, 0.72 / n_down)
-        _draw_marginal(ax.inset_axes(box), x[~gaps[:, j], j], values[gaps[:, j], j], names[j])
+        panel = ax.inset_axes(box)
+        draw_marginal(panel, x[~gaps[:, j], j], values[gaps[:, j], j])
+        short = names[j] if len(names[j]) <= 24 else f"{names[j][:21]}..."
+        panel.set_title(short, fontsize=9, parse_math=False)
     first: Any = ax.child_axes[0]
     first.legend(frameon=False, fontsize=7, loc="upper right")
     left_out = int(usable.sum()) - len(chosen)
@@ -257,7 +260,8 @@ def plot_images(
     return ax
 
 
-def _draw_marginal(ax: Axes, observed: np.ndarray, filled: np.ndarray, name: str) -> None:
+def draw_marginal(ax: Axes, observed: np.ndarray, filled: np.ndarray) -> None:
+    """Draw histograms of the known values of a column and of those in its gaps."""
     both = np.concatenate([observed, filled])
     low, high = np.quantile(both, [0.001, 0.999])
     if not high > low:
@@ -269,7 +273,6 @@ def _draw_marginal(ax: Axes, observed: np.ndarray, filled: np.ndarray, name: str
     look: dict[str, Any] = {"bins": edges, "density": True}
     ax.hist(observed, color="0.8", edgecolor="0.6", lw=0.3, label="observed", **look)
     ax.hist(filled, histtype="step", color=GAP, lw=1.2, label="filled", **look)
-    ax.set_title(name if len(name) <= 24 else f"{name[:21]}...", fontsize=9, parse_math=False)
     ax.set(yticks=())
     ax.xaxis.set_major_locator(ticker.MaxNLocator(4))
     ax.tick_params(labelsize=7)

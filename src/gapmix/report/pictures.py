@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gapmix.plots.canvas import FILLED, GAP, SHOWN, new_figure
-from gapmix.plots.filled import plot_marginals
+from gapmix.plots.filled import draw_marginal
 from gapmix.report.words import MAX_TICK, label
 from gapmix.selection.sizes import Candidate
 
@@ -118,18 +118,12 @@ def draw_patterns(
         return _to_svg(sheet)
 
 
-def draw_marginal(x: np.ndarray, drawn: np.ndarray) -> str:
-    """Draw the known values of a column (n,) and a draw of those that were missing."""
+def draw_known_and_filled(known: np.ndarray, drawn: np.ndarray) -> str:
+    """Draw the known values of a column and random ones of its gaps."""
     with _styled():
-        ax = plot_marginals(x[:, None], drawn[:, None], ax=new_figure(2.7, 1.75).add_subplot())
-        ax.set_title("", loc="left")
-        panel: Any = ax.child_axes[0]
-        panel.set_title("")
-        panel.get_legend().remove()
-        sheet: Any = ax.figure
-        sheet.draw_without_rendering()
-        box = panel.get_tightbbox().transformed(sheet.dpi_scale_trans.inverted())
-        return _to_svg(sheet, bbox_inches=box.padded(0.04))
+        sheet = new_figure(2.7, 1.75)
+        draw_marginal(sheet.add_subplot(), known, drawn)
+        return _to_svg(sheet)
 
 
 def draw_selection(tried: Sequence[Candidate]) -> str:

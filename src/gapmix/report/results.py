@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.report.filling import FilledFacts
+from gapmix.report.filling import MAX_PANELS, ColumnFilled, FilledFacts
 from gapmix.report.gaps import TableFacts
 from gapmix.report.judging import OURS, Judged, NotJudged
-from gapmix.report.pictures import draw_errors, draw_marginal, make_picture
+from gapmix.report.pictures import Picture, draw_errors, draw_known_and_filled, make_picture
 from gapmix.report.randomness import LEVEL, Dependence, Hints
 from gapmix.report.subject import Subject
 from gapmix.report.words import (
@@ -24,7 +24,6 @@ from gapmix.report.words import (
     plus_minus,
 )
 
-MAX_PANELS = 12
 MAX_ERROR_COLUMNS = 14
 MAX_HINTS = 10
 LOOKS = (("o", "#e3e6ea"), ("s", "#7a9bc4"), ("^", "#b04a3a"), ("D", "#f2b45c"))
@@ -38,7 +37,7 @@ METHODS = {
 
 def write_filled(facts: FilledFacts, subject: Subject) -> dict[str, Any]:
     """Return what was filled."""
-    names, x = subject.names, subject.x
+    names = subject.names
     if not facts.n_filled:
         finding = "There was nothing to fill."
     else:
@@ -52,19 +51,7 @@ def write_filled(facts: FilledFacts, subject: Subject) -> dict[str, Any]:
                 "mean; 100 %: certainty)"
             )
         finding += "."
-    panels = []
-    for each in facts.columns[:MAX_PANELS]:
-        svg = draw_marginal(x[facts.rows, each.column], facts.drawn[:, each.column])
-        name = label(names[each.column])
-        panels.append(
-            make_picture(
-                svg,
-                f"Histograms of {name}: {len(x) - each.n_filled:,} known values with mean "
-                f"{number(each.mean_known)}, {each.n_filled:,} filled ones with mean "
-                f"{number(each.mean_filled)}.",
-                name,
-            )
-        ) if np.isnan(x[facts.rows, each.column]).any() else None
+    panels = [_draw_panel(each, subject) for each in facts.columns[:MAX_PANELS]]
     notes = []
     if facts.unknowable:
         shown = listed([label(names[j]) for j in facts.unknowable])
@@ -101,6 +88,18 @@ def write_filled(facts: FilledFacts, subject: Subject) -> dict[str, Any]:
             for cell in facts.uncertain
         ],
     }
+
+
+def _draw_panel(each: ColumnFilled, subject: Subject) -> Picture:
+    x = subject.x[:, each.column]
+    name = label(subject.names[each.column])
+    return make_picture(
+        draw_known_and_filled(x[~np.isnan(x)], each.drawn),
+        f"Histograms of {name}: {len(x) - each.n_filled:,} known values with mean "
+        f"{number(each.mean_known)}, {each.n_filled:,} filled ones with mean "
+        f"{number(each.mean_filled)}.",
+        name,
+    )
 
 
 def write_judged(judged: Judged | NotJudged, subject: Subject) -> dict[str, Any]:
