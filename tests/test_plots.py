@@ -115,6 +115,15 @@ def test_columns_of_a_data_frame_are_named(frame):
     assert [label.get_text() for label in cells.get_xticklabels()] == ["age", "income", "height"]
 
 
+def test_names_are_data_and_no_formulas():
+    table = pd.DataFrame(few_patterns(), columns=["$a$", "a\x1b$b$", "c" * 1000])
+    for ax in (plot_patterns(table).child_axes[0], plot_missing(table)):
+        ticks = [*draw(ax).get_xticklabels()]
+        assert [tick.get_text() for tick in ticks[:2]] == ["$a$", "a\N{REPLACEMENT CHARACTER}$b$"]
+        assert len(ticks[2].get_text()) == 48
+        assert not any(tick.get_parse_math() for tick in ticks)
+
+
 def test_names_given_are_used_and_must_be_as_many_as_the_columns():
     patterns = find_patterns(~np.isnan(few_patterns()))
     cells = plot_patterns(patterns, feature_names=["a", "b", "c"]).child_axes[0]

@@ -25,11 +25,10 @@ from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import (
     column_names,
     fill_frame,
-    list_names,
     read_table,
     read_weights,
 )
-from gapmix.wording import align
+from gapmix.wording import align, list_names
 
 BOOTSTRAPS = ("rows", "bayesian", None)
 # A bootstrap fit must leave the fit it starts from: it goes on until an iteration gains less than

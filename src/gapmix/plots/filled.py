@@ -11,6 +11,7 @@ import numpy as np
 from gapmix.estimators.validation import to_matrix
 from gapmix.plots.canvas import FILLED, GAP, SHOWN, new_figure, require_matplotlib
 from gapmix.plots.gaps import column_labels
+from gapmix.wording import count, duration, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,12 +77,12 @@ def plot_missing(
         extent=(-0.5, len(columns) - 0.5, n, 0),
     )
     if len(columns) == d and d <= 60:
-        ax.set_xticks(np.arange(d), names, rotation=90, fontsize=8)
+        ax.set_xticks(np.arange(d), names, rotation=90, fontsize=8, parse_math=False)
     else:
         ax.set_xticks(())
     ax.set(ylabel="row")
     ax.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
-    title = f"{n:,} rows, {d:,} columns, {100 * gaps.mean():.1f} % missing"
+    title = f"{count(n, 'row')}, {count(d, 'column')}, {100 * gaps.mean():.1f} % missing"
     ax.set_title(title, fontsize=10, loc="left")
     return ax
 
@@ -128,7 +129,8 @@ def plot_convergence(mixture: Any, *, ax: Axes | None = None) -> Axes:
     ax.legend(frameon=False, loc="lower right")
     seconds = sum(record.seconds for record in history)
     ax.set_title(
-        f"{len(mixture.weights_)} components, {len(history)} iterations in {seconds:.1f} s\n"
+        f"{count(len(mixture.weights_), 'component')}, {count(len(history), 'iteration')} in "
+        f"{duration(seconds)}\n"
         f"{mixture.stop_reason_}",
         fontsize=10,
         loc="left",
@@ -198,12 +200,11 @@ def plot_marginals(
         box = (across / n_across, 1 - (down + 1) / n_down, 0.88 / n_across, 0.72 / n_down)
         panel = ax.inset_axes(box)
         draw_marginal(panel, x[~gaps[:, j], j], values[gaps[:, j], j])
-        short = names[j] if len(names[j]) <= 24 else f"{names[j][:21]}..."
-        panel.set_title(short, fontsize=9, parse_math=False)
+        panel.set_title(label(names[j], 24), fontsize=9, parse_math=False)
     first: Any = ax.child_axes[0]
     first.legend(frameon=False, fontsize=7, loc="upper right")
     left_out = int(usable.sum()) - len(chosen)
-    more = f"; {left_out} more columns not shown" if left_out else ""
+    more = f"; {count(left_out, 'more column')} not shown" if left_out else ""
     ax.set_title(f"Observed and filled values{more}", fontsize=10, loc="left")
     return ax
 

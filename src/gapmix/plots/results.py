@@ -11,7 +11,7 @@ import numpy as np
 from gapmix.evaluate.scores import Evaluation, Score
 from gapmix.plots.canvas import new_figure, require_matplotlib
 from gapmix.selection.sizes import Candidate
-from gapmix.wording import count
+from gapmix.wording import count, label, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,21 +64,20 @@ def plot_selection(estimator: Any, *, ax: Axes | None = None) -> Axes:
     tried = _read_candidates(estimator)
     ax = new_figure(9.0, 4.0).add_subplot() if ax is None else ax
     ax.set_axis_off()
-    for left, name, label in (
+    for left, name, said in (
         (0.0, "error", "error of hidden cells\n(standard deviations; lower is better)"),
         (0.56, "log_score", "log score of hidden cells\n(higher is better)"),
     ):
         panel = ax.inset_axes((left, 0.0, 0.44, 0.9))
         _draw_candidates(panel, tried, [getattr(each, name) for each in tried])
-        panel.set(xlabel="number of components", ylabel=label)
+        panel.set(xlabel="number of components", ylabel=said)
         if name == "error":
             panel.legend(frameon=False, fontsize=9)
     sizes = [str(each.n_components) for each in tried if each.share > 0]
     title = f"{len(tried)} sizes tried; chosen: {sizes[0] if sizes else 'none'} components"
     if len(sizes) > 1:
         total = sum(each.n_components for each in tried if each.share > 0)
-        listed = ", ".join(sizes[:-1]) + " and " + sizes[-1]
-        title = f"{len(tried)} sizes tried; united: {listed} components ({total} in all)"
+        title = f"{len(tried)} sizes tried; united: {listed(sizes)} components ({total} in all)"
     ax.set_title(title, fontsize=10, loc="left")
     return ax
 
@@ -225,8 +224,8 @@ def _look(number: int) -> dict[str, Any]:
 
 def _explain(number: int, name: str, scores: Sequence[Score]) -> Any:
     problem = any(score.imputer == name and score.problem for score in scores)
-    label = f"{name} (with problems)" if problem else name
-    return lines.Line2D([], [], linestyle="", label=label, **_look(number))
+    said = f"{name} (with problems)" if problem else name
+    return lines.Line2D([], [], linestyle="", label=said, **_look(number))
 
 
 def _draw_errors(
@@ -283,10 +282,11 @@ def _draw_coverage(
         ax.plot(100 * across, down + nudge, linestyle="", **{**look, "markerfacecolor": fill})
 
 
-def _finish_rows(ax: Axes, columns: list[str], label: str) -> None:
+def _finish_rows(ax: Axes, columns: list[str], what: str) -> None:
     """Name the lines, the first one for everything together."""
-    ax.set_yticks([0.0, *(np.arange(len(columns)) + 1.5)], [EVERYTHING, *columns])
-    ax.set(ylim=(len(columns) + 1.0, -0.6), xlabel=label)
+    places = [0.0, *(np.arange(len(columns)) + 1.5)]
+    ax.set_yticks(places, [EVERYTHING, *map(label, columns)], parse_math=False)
+    ax.set(ylim=(len(columns) + 1.0, -0.6), xlabel=what)
     ax.axhline(0.75, color="0.7", lw=1)
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)

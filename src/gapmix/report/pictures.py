@@ -13,8 +13,8 @@ import numpy as np
 
 from gapmix.plots.canvas import FILLED, GAP, SHOWN, new_figure
 from gapmix.plots.filled import draw_marginal
-from gapmix.report.words import MAX_TICK, label
 from gapmix.selection.sizes import Candidate
+from gapmix.wording import label
 
 with suppress(ImportError):  # told before anything is drawn
     import matplotlib
@@ -45,6 +45,7 @@ STYLE: Any = {
     "axes.unicode_minus": True,
 }
 FONTS = "'DejaVu Sans', Verdana, sans-serif"  # of nearly the same widths
+MAX_TICK = 20  # characters of a name beside an axis
 POINT = 96 / 72  # CSS pixels
 ENLARGED = 1.3  # at most, where there is room
 

@@ -11,18 +11,8 @@ from gapmix.report.gaps import TableFacts
 from gapmix.report.judging import OURS, Judged, NotJudged
 from gapmix.report.pictures import Picture, draw_errors, draw_known_and_filled, make_picture
 from gapmix.report.randomness import LEVEL, Dependence, Hints
-from gapmix.report.subject import Subject
-from gapmix.report.words import (
-    MAX_TABLE,
-    NOTHING,
-    amount,
-    chance,
-    label,
-    listed,
-    number,
-    percent,
-    plus_minus,
-)
+from gapmix.report.subject import MAX_TABLE, Subject
+from gapmix.wording import NOTHING, chance, count, label, listed, number, percent, plus_minus
 
 MAX_ERROR_COLUMNS = 14
 MAX_HINTS = 10
@@ -42,7 +32,7 @@ def write_filled(facts: FilledFacts, subject: Subject) -> dict[str, Any]:
         finding = "There was nothing to fill."
     else:
         finding = (
-            f"{amount(facts.n_filled, 'cell')} {'was' if facts.n_filled == 1 else 'were'} filled"
+            f"{count(facts.n_filled, 'cell')} {'was' if facts.n_filled == 1 else 'were'} filled"
         )
         if np.isfinite(facts.explained):
             finding += (
@@ -129,7 +119,7 @@ def write_judged(judged: Judged | NotJudged, subject: Subject) -> dict[str, Any]
     rounds = f" in {judged.n_repeats} rounds" if judged.n_repeats > 1 else ""
     rows = f"{n:,} rows" if judged.n_rows == n else f"{judged.n_rows:,} of {n:,} rows"
     hidden = (
-        f"One in ten known cells was hidden at random{rounds} ({amount(judged.n_hidden, 'cell')}), "
+        f"One in ten known cells was hidden at random{rounds} ({count(judged.n_hidden, 'cell')}), "
         f"in {rows}"
     )
     hidden += (
@@ -225,7 +215,7 @@ def write_caveat(hints: Hints, facts: TableFacts, subject: Subject) -> dict[str,
     elif not found:
         finding = (
             f"No sign that gaps depend on the values of other columns: none of "
-            f"{amount(hints.n_tests, 'comparison')} in {amount(hints.n_columns, 'column')} with "
+            f"{count(hints.n_tests, 'comparison')} in {count(hints.n_columns, 'column')} with "
             "gaps is clear and large enough to count."
         )
     else:
@@ -235,7 +225,7 @@ def write_caveat(hints: Hints, facts: TableFacts, subject: Subject) -> dict[str,
             f"where {label(names[first.driver])} is {_word(first)}"
         )
         others = len(found) - 1
-        more = f", and the gaps of {amount(others, 'other column')} depend on values as well"
+        more = f", and the gaps of {count(others, 'other column')} depend on values as well"
         finding += f"{more if others else ''}."
     return {
         "finding": finding,

@@ -17,8 +17,8 @@ from gapmix.report.pictures import (
     draw_selection,
     make_picture,
 )
-from gapmix.report.subject import Subject
-from gapmix.report.words import MAX_TABLE, amount, label, listed, number, percent, signed
+from gapmix.report.subject import MAX_TABLE, Subject
+from gapmix.wording import count, label, listed, number, percent, signed
 
 MAX_PATTERNS, MAX_PATTERN_COLUMNS = 15, 20
 MAX_PAIRS = 8
@@ -40,8 +40,8 @@ def write_gaps(facts: TableFacts, subject: Subject) -> dict[str, Any]:
     with_gaps = [each for each in facts.columns if each.n_missing]
     if not facts.n_gaps:
         finding = (
-            f"Nothing is missing: all {amount(n * d, 'cell')} of {amount(n, 'row')} and "
-            f"{amount(d, 'column')} are known."
+            f"Nothing is missing: all {count(n * d, 'cell')} of {count(n, 'row')} and "
+            f"{count(d, 'column')} are known."
         )
     else:
         worst = with_gaps[0]
@@ -79,14 +79,14 @@ def write_gaps(facts: TableFacts, subject: Subject) -> dict[str, Any]:
     }
 
 
-def _some_of(count: int, total: int, noun: str) -> str:
-    if count < total:
-        return f"{count:,} of {amount(total, noun)}"
-    return f"all {amount(total, noun)}"
+def _some_of(n: int, total: int, noun: str) -> str:
+    if n < total:
+        return f"{n:,} of {count(total, noun)}"
+    return f"all {count(total, noun)}"
 
 
-def _share_of_rows(count: int, total: int) -> str:
-    return f"{percent(count / total)} of the rows are" if count else "No row is"
+def _share_of_rows(n: int, total: int) -> str:
+    return f"{percent(n / total)} of the rows are" if n else "No row is"
 
 
 def _draw_patterns(facts: TableFacts, names: list[str]) -> Picture:
@@ -114,7 +114,7 @@ def _draw_patterns(facts: TableFacts, names: list[str]) -> Picture:
             f"{held} of the rows."
         )
     else:
-        caption += f"All {amount(n_patterns, 'pattern')} are shown."
+        caption += f"All {count(n_patterns, 'pattern')} are shown."
     n_gappy = sum(each.n_missing > 0 for each in facts.columns)
     if n_gappy > len(columns):
         caption += (
@@ -123,10 +123,10 @@ def _draw_patterns(facts: TableFacts, names: list[str]) -> Picture:
         )
     elif len(columns) < facts.n_columns:
         caption += " Columns without gaps are left out."
-    first = "nothing" if observed[0].all() else amount(int((~observed[0]).sum()), "column")
+    first = "nothing" if observed[0].all() else count(int((~observed[0]).sum()), "column")
     alternative = (
         f"Grid of the {len(rows)} most frequent patterns of gaps over {len(columns)} columns. In "
-        f"the most frequent one, with {amount(int(rows[0]), 'row')}, {first} missing."
+        f"the most frequent one, with {count(int(rows[0]), 'row')}, {first} missing."
     )
     return make_picture(svg, alternative, caption)
 
@@ -188,7 +188,7 @@ def write_model(facts: ModelFacts, subject: Subject) -> dict[str, Any]:
         )
     ended = facts.stop_reason
     if not facts.united:
-        ended = f"{amount(facts.n_iter, 'iteration')}; {ended}"
+        ended = f"{count(facts.n_iter, 'iteration')}; {ended}"
     if not facts.converged:
         ended += ". The fit did not converge: more iterations may change the result a little"
     return {
@@ -289,9 +289,9 @@ def _write_plan(facts: ModelFacts) -> str:
     other = facts.n_patterns - facts.n_missing_side
     return (
         f"Rows that miss the same columns are computed together: the fit saw "
-        f"{amount(facts.n_patterns, 'such pattern')}. Each is worked out from whichever is fewer, "
-        f"its missing columns ({amount(facts.n_missing_side, 'pattern')}) or its known ones "
-        f"({amount(other, 'pattern')}). There are several ways to do this, all with the same "
+        f"{count(facts.n_patterns, 'such pattern')}. Each is worked out from whichever is fewer, "
+        f"its missing columns ({count(facts.n_missing_side, 'pattern')}) or its known ones "
+        f"({count(other, 'pattern')}). There are several ways to do this, all with the same "
         f"result; the one called “{facts.solver}” was taken, "
         f"{facts.reason if facts.asked else REASONS.get(facts.solver, facts.reason)}"
     )
