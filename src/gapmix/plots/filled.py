@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gapmix.estimators.validation import to_matrix
-from gapmix.plots.canvas import FILLED, GAP, SHOWN, new_figure, require_matplotlib
+from gapmix.plots.canvas import BAR, EDGE, FILLED, GAP, SHOWN, new_figure, require_matplotlib
 from gapmix.plots.gaps import column_labels
 from gapmix.wording import count, duration, label
 
@@ -272,7 +272,7 @@ def draw_marginal(ax: Axes, observed: np.ndarray, filled: np.ndarray) -> None:
     # Values far out count in the last bin: if all of a kind are, there is still something to draw.
     observed, filled = np.clip(observed, low, high), np.clip(filled, low, high)
     look: dict[str, Any] = {"bins": edges, "density": True}
-    ax.hist(observed, color="0.8", edgecolor="0.6", lw=0.3, label="observed", **look)
+    ax.hist(observed, color=BAR, edgecolor=EDGE, lw=0.3, label="observed", **look)
     ax.hist(filled, histtype="step", color=GAP, lw=1.2, label="filled", **look)
     ax.set(yticks=())
     ax.xaxis.set_major_locator(ticker.MaxNLocator(4))

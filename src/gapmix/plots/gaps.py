@@ -11,7 +11,7 @@ import numpy as np
 
 from gapmix.estimators.validation import to_matrix
 from gapmix.plan.patterns import Patterns, count_rows, find_patterns
-from gapmix.plots.canvas import GAP, SHOWN, new_figure, write_beside
+from gapmix.plots.canvas import EDGE, GAP, SHOWN, new_figure, write_beside
 from gapmix.wording import count, label
 
 if TYPE_CHECKING:
@@ -122,14 +122,13 @@ def column_labels(source: Any, d: int, given: Sequence[str] | None) -> list[str]
 def _draw_cells(ax: Axes, gaps: np.ndarray, names: list[str]) -> None:
     """Draw the share of gaps in each cell (B, C), 0 or 1 where it holds one column."""
     n_patterns, n_columns = gaps.shape
-    ax.imshow(
+    ax.pcolormesh(
+        np.arange(n_columns + 1) - 0.5,
+        np.arange(n_patterns + 1) - 0.5,
         gaps,
-        aspect="auto",
-        interpolation="nearest",
         cmap=colors.LinearSegmentedColormap.from_list("gaps", [SHOWN, GAP]),
         vmin=0,
         vmax=1,
-        extent=(-0.5, n_columns - 0.5, n_patterns - 0.5, -0.5),
     )
     if max(n_columns, n_patterns) <= 60:
         ax.vlines(np.arange(n_columns - 1) + 0.5, -0.5, n_patterns - 0.5, color="w", lw=0.5)
@@ -139,6 +138,7 @@ def _draw_cells(ax: Axes, gaps: np.ndarray, names: list[str]) -> None:
     ticks = np.arange(0, n_patterns, max(1, -(-n_patterns // 20)))
     ax.set_yticks(ticks, [str(tick + 1) for tick in ticks])
     ax.set(ylabel="pattern, most rows first", xlim=(-0.5, n_columns - 0.5))
+    ax.set_ylim(n_patterns - 0.5, -0.5)
     ax.tick_params(length=0)
     handles = [
         patches.Patch(facecolor=SHOWN, edgecolor="0.4", label="observed"),
@@ -150,7 +150,7 @@ def _draw_cells(ax: Axes, gaps: np.ndarray, names: list[str]) -> None:
 
 def _draw_rows(ax: Axes, rows: np.ndarray) -> None:
     """Draw the number of rows of each pattern, and write it where there is room."""
-    ax.barh(np.arange(rows.size), rows, height=0.8, color="0.55")
+    ax.barh(np.arange(rows.size), rows, height=0.8, color=EDGE)
     if rows.size <= 60:
         for place, n in enumerate(rows):
             write_beside(ax, f"{n:,}", (n, place), 3)

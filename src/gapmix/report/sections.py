@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gapmix.estimators.mixture import GaussianMixture
 from gapmix.plan.patterns import count_rows
 from gapmix.report.gaps import TableFacts, most_frequent
 from gapmix.report.model import MARKED, ModelFacts
@@ -92,15 +93,10 @@ def _share_of_rows(n: int, total: int) -> str:
 def _draw_patterns(facts: TableFacts, names: list[str]) -> Picture:
     chosen = [each for each in facts.columns if each.n_missing][:MAX_PATTERN_COLUMNS]
     columns = np.sort([each.column for each in chosen])
-    share = {each.column: each.share for each in chosen}
     observed, rows = most_frequent(facts.patterns, MAX_PATTERNS)
     n_patterns = len(facts.patterns.observed)
-    svg = draw_patterns(
-        observed[:, columns],
-        rows,
-        np.array([share[j] for j in columns]),
-        [names[j] for j in columns],
-    )
+    drawn = facts.patterns._replace(observed=facts.patterns.observed[:, columns])
+    svg = draw_patterns(drawn, [names[j] for j in columns], MAX_PATTERNS)
     counts = count_rows(facts.patterns)
     held = percent(rows.sum() / counts.sum())
     caption = (
@@ -167,32 +163,8 @@ def write_model(facts: ModelFacts, subject: Subject) -> dict[str, Any]:
     """Return what the model found."""
     names = subject.names
     K = facts.n_components
-    largest = facts.profiles[0]
-    if K == 1:
-        finding = (
-            "One Gaussian, a single cloud of rows around one mean, describes the table: there are "
-            "no groups to tell apart."
-        )
-    elif facts.united:
-        sizes = listed([str(size) for size in facts.united])
-        finding = (
-            f"Mixtures of {sizes} Gaussians "
-            f"{'filled hidden cells best, and ' if facts.selection[0].error > 0 else ''}"
-            f"were united into one of {K}; the largest component stands for "
-            f"{percent(largest.weight)} of the rows."
-        )
-    else:
-        finding = (
-            f"{K} Gaussians describe the table, each a kind of row; the largest stands for "
-            f"{percent(largest.weight)} of the rows."
-        )
-    ended = facts.stop_reason
-    if not facts.united:
-        ended = f"{count(facts.n_iter, 'iteration')}; {ended}"
-    if not facts.converged:
-        ended += ". The fit did not converge: more iterations may change the result a little"
     return {
-        "finding": finding,
+        "finding": _tell_model(facts),
         "united": bool(facts.united),
         "profiles": [
             {
@@ -218,12 +190,40 @@ def write_model(facts: ModelFacts, subject: Subject) -> dict[str, Any]:
         "sizes": _draw_sizes(facts)
         if any(each.error > 0 for each in facts.selection[1:])
         else None,
-        "climb": _draw_climb(facts) if len(facts.objective) > 1 else None,
+        "climb": _draw_climb(subject.imputer.mixture_),
         "log_likelihood": number(facts.log_likelihood),
-        "ended": ended,
+        "ended": _tell_end(facts),
         "plan": _write_plan(facts),
         "explanation": facts.explanation,
     }
+
+
+def _tell_model(facts: ModelFacts) -> str:
+    largest = f"{percent(facts.profiles[0].weight)} of the rows"
+    if facts.n_components == 1:
+        return (
+            "One Gaussian, a single cloud of rows around one mean, describes the table: there are "
+            "no groups to tell apart."
+        )
+    if facts.united:
+        best = "filled hidden cells best, and " if facts.selection[0].error > 0 else ""
+        return (
+            f"Mixtures of {listed([str(size) for size in facts.united])} Gaussians {best}were "
+            f"united into one of {facts.n_components}; the largest component stands for {largest}."
+        )
+    return (
+        f"{facts.n_components} Gaussians describe the table, each a kind of row; the largest "
+        f"stands for {largest}."
+    )
+
+
+def _tell_end(facts: ModelFacts) -> str:
+    ended = facts.stop_reason
+    if not facts.united:
+        ended = f"{count(facts.n_iter, 'iteration')}; {ended}"
+    if not facts.converged:
+        ended += ". The fit did not converge: more iterations may change the result a little"
+    return ended
 
 
 def _draw_profiles(facts: ModelFacts, names: list[str]) -> Picture | None:
@@ -273,10 +273,12 @@ def _draw_sizes(facts: ModelFacts) -> Picture:
     )
 
 
-def _draw_climb(facts: ModelFacts) -> Picture:
-    first, last = facts.objective[0], facts.objective[-1]
+def _draw_climb(mixture: GaussianMixture) -> Picture | None:
+    if len(mixture.history_) < 2:
+        return None
+    first, last = mixture.history_[0].objective, mixture.history_[-1].objective
     return make_picture(
-        draw_climb(facts.objective),
+        draw_climb(mixture),
         f"Log-likelihood per row by iteration, from {first:.3f} to {last:.3f}.",
         "How the fit went: every iteration raises the log-likelihood per row, which tells how "
         "probable the known values are under the model.",
