@@ -9,10 +9,10 @@ import numpy as np
 
 from gapmix.cli.fitting import make_imputer
 from gapmix.cli.requests import Fitting, Reading, Watch, read_table, require_numbers
-from gapmix.estimators.progress import listening
 from gapmix.evaluate.compare import MAX_ROWS, hide_and_score
 from gapmix.evaluate.contenders import OURS, default_imputers
 from gapmix.evaluate.scores import COVERAGES, Evaluation
+from gapmix.fitting.progress import listening
 from gapmix.selection.sizes import measure_spread
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import NUMBER, Note, feature_names, features

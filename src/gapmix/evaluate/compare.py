@@ -14,7 +14,7 @@ import narwhals as nw
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gapmix.estimators import options
+from gapmix.estimators import checks
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.validation import read_table
 from gapmix.evaluate.contenders import default_imputers
@@ -100,7 +100,7 @@ def hide_and_score(
     [('mean', 1.0), ('mixture', 0.4)]
     """
     _check(mechanism, share, imputers)
-    options.check_positive_int("n_repeats", n_repeats)
+    checks.check_positive_int("n_repeats", n_repeats)
     random = check_random_state(random_state)
     if imputers is None:
         imputers = default_imputers(int(random.randint(2**31)))
@@ -133,7 +133,7 @@ def _read(X: Any, names: Sequence[str] | None, max_rows: int | None, random: Any
     x = read_table(reader, X, reset=True, min_rows=2)
     rows = np.arange(len(x))
     if max_rows is not None:
-        options.check_positive_int("max_rows", max_rows)
+        checks.check_positive_int("max_rows", max_rows)
         if len(x) > max_rows:
             useful = np.flatnonzero(~np.isnan(x).all(axis=1))
             rows = np.sort(random.permutation(useful)[:max_rows])

@@ -61,8 +61,7 @@ def describe_filled(subject: Subject) -> FilledFacts:
     filled, std = x.copy(), np.zeros_like(x)
     rows = np.flatnonzero(gaps.any(axis=1))
     if rows.size:
-        result = imputer._fill(x[rows])
-        filled[rows], std[rows] = result.mean, result.std
+        filled[rows], std[rows] = imputer.impute_with_std(x[rows])
     spread = measure_spread(x)
     known = len(x) - n_missing
     constant = (spread == 0) & (known > 0)
