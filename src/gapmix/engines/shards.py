@@ -51,7 +51,8 @@ class Spec(NamedTuple):
 
     piece: Piece
     weight: np.ndarray | None
-    units: Scaling
+    columns: np.ndarray  # (d,) in the order of the fit
+    units: Scaling  # in this order
     n_components: int
     solver: str | TreeOptions
     costs: Costs
@@ -94,7 +95,7 @@ def survey(look: Look) -> Seen:
 
 def build(spec: Spec) -> Shard:
     """Return the shard of a piece: rows in internal units, sorted by pattern, cut into blocks."""
-    x = read(spec.piece)
+    x = np.ascontiguousarray(read(spec.piece)[:, spec.columns])
     weight = np.ones(len(x)) if spec.weight is None else spec.weight
     useful = (weight > 0) & ~np.isnan(x).all(axis=1)
     if not useful.any():

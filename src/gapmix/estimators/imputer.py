@@ -177,7 +177,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
         self.constant_ = _find_constants(x[weight > 0])
-        gaps = np.isnan(x).any(axis=0)
+        gaps = np.isnan(x[weight > 0]).any(axis=0)
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
         self.selection_ = chosen.candidates
