@@ -24,9 +24,10 @@ from gapmix.em import run as em
 from gapmix.kernels import completing, factors, lanes, twins
 from gapmix.parameters import Parameters
 from gapmix.plan import rows as rows_module
+from gapmix.plan.forests import TreeOptions
 from gapmix.plan.patterns import find_patterns
 from gapmix.plan.planner import SOLVERS as NAMES
-from gapmix.plan.planner import TreeOptions, make_plan
+from gapmix.plan.planner import make_plan
 from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS, dual
 from gapmix.solvers.moving import MovingFactor

@@ -13,7 +13,7 @@ from gapmix.em import accelerate
 from gapmix.em.repair import CollapseError, make_factorable, prepare, revive
 from gapmix.em.stopping import N_AGREEING, N_LOOKED_AT, longest_step, to_limit
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
-from gapmix.plan.rows import Block, Rows, deal_lanes
+from gapmix.plan.rows import Block, Rows, deal_queues
 from gapmix.solvers import Solver
 from gapmix.statistics import Moments, Statistics, merge_into, zero_statistics
 from gapmix.structures.covariance import Regularizer, estimate, is_monotone, log_prior, restrict
@@ -29,7 +29,7 @@ WARM_UP = 10  # tied iterations that give the covariance and mean that priors sh
 
 
 class Engine(Protocol):
-    """Where lanes of blocks run."""
+    """Where queues of blocks run."""
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
         """Yield function(item) for every item, in the order of the items."""
@@ -125,12 +125,12 @@ def e_step(
         observed_side=any(block.n_missing_side < len(block.x) for block in rows.blocks),
     )
 
-    def sum_lane(lane: tuple[Block, ...]) -> Statistics:
-        return sum_blocks(solver, prepared, weights, lane, empty())
+    def sum_queue(queue: tuple[Block, ...]) -> Statistics:
+        return sum_blocks(solver, prepared, weights, queue, empty())
 
-    parts = iter(engine.map(sum_lane, deal_lanes(rows)))
+    parts = iter(engine.map(sum_queue, deal_queues(rows)))
     total = next(parts)
-    for part in parts:  # each is let go before the next lane needs its memory
+    for part in parts:  # each is let go before the next queue needs its memory
         merge_into(total, part)
     return total
 
@@ -201,16 +201,16 @@ def log_likelihood(
 ) -> float:
     """Return the mean log p(x_o) of the rows."""
 
-    def sum_lane(lane: tuple[Block, ...]) -> float:
+    def sum_queue(queue: tuple[Block, ...]) -> float:
         return sum(
             float(
                 block.weight
                 @ responsibilities(solver.visit(prepared, block).log_density, weights)[0]
             )
-            for block in lane
+            for block in queue
         )
 
-    return sum(engine.map(sum_lane, deal_lanes(rows))) / float(rows.weight.sum())
+    return sum(engine.map(sum_queue, deal_queues(rows))) / float(rows.weight.sum())
 
 
 def _pass(

@@ -35,6 +35,7 @@ from gapmix.parameters import (
     rescale,
 )
 from gapmix.plan import planner as plan
+from gapmix.plan.forests import TreeOptions
 from gapmix.plan.patterns import find_patterns
 from gapmix.plan.rows import Rows, compress_rows, prepare_rows
 from gapmix.solvers.calibrate import costs_for
@@ -208,7 +209,7 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
         verbose: int = 0,
         verbose_interval: int = 10,
         weights: str = "learned",
-        solver: str | plan.TreeOptions = "auto",
+        solver: str | TreeOptions = "auto",
         init_covariance: str = "available",
         keep_components: float | int | None = None,
         fill: str | float = "mean",
@@ -333,7 +334,7 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
         validation_rows = None
         if held is not None:
             options.check_reach(held.x, units, names)
-            same = self.solver if isinstance(self.solver, plan.TreeOptions) else chosen.solver
+            same = self.solver if isinstance(self.solver, TreeOptions) else chosen.solver
             validation_rows = self._plan_rows(held.x, held.weight, units, same)[1]
         if target is None and continues:
             target = self._target
@@ -402,7 +403,7 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
         x: np.ndarray,
         weight: np.ndarray,
         units: scaling.Scaling,
-        solver: str | plan.TreeOptions,
+        solver: str | TreeOptions,
     ) -> tuple[plan.Plan, Rows]:
         """Return the plan for a table and its rows laid out accordingly."""
         patterns = find_patterns(~np.isnan(x))

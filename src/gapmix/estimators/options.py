@@ -23,7 +23,8 @@ from gapmix.parameters import (
     factor,
     rescale,
 )
-from gapmix.plan.planner import SOLVERS, TreeOptions
+from gapmix.plan.forests import TreeOptions
+from gapmix.plan.planner import SOLVERS
 from gapmix.plan.rows import Rows
 from gapmix.starts import kmeans as initialize
 from gapmix.statistics import mirror

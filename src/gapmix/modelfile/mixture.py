@@ -24,8 +24,9 @@ from gapmix.parameters import (
     parameters_to_internal,
     rescale,
 )
+from gapmix.plan.forests import Cluster
 from gapmix.plan.patterns import Patterns
-from gapmix.plan.planner import Cluster, Plan
+from gapmix.plan.planner import Plan
 from gapmix.solvers import SOLVERS
 from gapmix.storage.recordfile import ModelFileError
 from gapmix.structures import covariance

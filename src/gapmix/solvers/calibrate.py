@@ -22,8 +22,10 @@ from scipy.linalg import lapack
 
 from gapmix import kernels
 from gapmix.plan.costs import DEFAULT, Costs
+from gapmix.plan.forests import Route
+from gapmix.plan.layout import lay_out
 from gapmix.plan.patterns import Patterns
-from gapmix.plan.planner import Route, lay_out, predict
+from gapmix.plan.planner import predict
 from gapmix.plan.trees import Tree, schedule
 from gapmix.solvers.moving import MovingFactor
 from gapmix.solvers.tree import move, travel

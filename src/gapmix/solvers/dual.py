@@ -25,7 +25,7 @@ from gapmix import kernels
 from gapmix.kernels.blas import add_products
 from gapmix.kernels.twins import empty_packed
 from gapmix.parameters import Factored, Parameters, factor
-from gapmix.plan.planner import Batches
+from gapmix.plan.layout import Batches
 from gapmix.plan.rows import Block, expand
 from gapmix.solvers import root_form
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
@@ -37,7 +37,7 @@ WIDE_ROOT_CONDITION = 1e9  # for wide tables, where QR would dominate and the 1-
 WIDE = 128  # columns
 NEGLIGIBLE = 1e-20  # of the largest responsibility in a block: no digit of a sum depends on it
 DOT_COST = 6.0  # a multiply-add of a dot product against one of a large matrix product
-WIDEST_IN_LANES = 256  # columns up to which rows are completed and added up in the cache
+WIDEST_IN_CACHE = 256  # columns up to which rows are completed and added up in the cache
 TRIANGULAR_FROM = 64  # columns from which a triangular product beats a full one
 
 
@@ -70,14 +70,14 @@ def visit(prepared: Prepared, block: Block) -> Visit:
     """Return log densities; hold completed rows and factors for `accumulate`."""
     factored, n_components = prepared.factored, len(prepared.means)
     log_density = np.empty((n_components, len(block.x)))
-    in_lanes = block.x.shape[1] <= WIDEST_IN_LANES
+    in_cache = block.x.shape[1] <= WIDEST_IN_CACHE
     sets = np.empty((block.n_missing_side, 4), dtype=np.int64)
-    if in_lanes:
+    if in_cache:
         kernels.load("completing").find_sets(*block.batches[:10], sets)
     held: list[Held | root_form.Held] = []
     for k, mean in enumerate(prepared.means):
-        if in_lanes and not prepared.root_form[k]:
-            held.append(_solve_in_lanes(mean, block, sets, factored, k, log_density[k]))
+        if in_cache and not prepared.root_form[k]:
+            held.append(_solve_in_cache(mean, block, sets, factored, k, log_density[k]))
             continue
         z = center(block, mean)
         one: Held | root_form.Held
@@ -97,7 +97,7 @@ def center(block: Block, mean: np.ndarray) -> np.ndarray:
     return z
 
 
-def _solve_in_lanes(
+def _solve_in_cache(
     mean: np.ndarray,
     block: Block,
     sets: np.ndarray,
@@ -281,7 +281,7 @@ def accumulate_completed(
 ) -> None:
     """Add sums over the completed rows of the missing side; rows without weight are passed over."""
     m, d = block.n_missing_side, rows.shape[1]
-    if d <= WIDEST_IN_LANES:
+    if d <= WIDEST_IN_CACHE:
         add_rows = kernels.load("completing").add_rows
         total.resp[k] += add_rows(rows[:m], r[:m], total.first[k], total.second[k])
         return

@@ -22,7 +22,7 @@ from scipy.linalg import lapack
 
 from gapmix.kernels.blas import add_products
 from gapmix.parameters import Factored, Parameters, factor
-from gapmix.plan.planner import Route
+from gapmix.plan.forests import Route
 from gapmix.plan.rows import Block, expand
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.solvers.moving import LOSS, MovingFactor
