@@ -21,9 +21,10 @@ import numpy as np
 from scipy.linalg import lapack
 
 from gapmix import kernels
+from gapmix.kernels.records import Component, Solved, Sums
 from gapmix.plan.costs import DEFAULT, Costs
 from gapmix.plan.forests import Route
-from gapmix.plan.layout import lay_out
+from gapmix.plan.layout import LANES, lay_out
 from gapmix.plan.patterns import Patterns
 from gapmix.plan.planner import predict
 from gapmix.plan.trees import Tree, schedule
@@ -138,7 +139,7 @@ def _best(function: Callable[[], object], *, seconds: float = 0.004, repeats: in
 
 def _scratch(k: int, rng: np.random.Generator) -> float:
     """Time one pattern in `dual`: gather, factor, invert, add up."""
-    lanes = kernels.load("lanes")
+    lanes, single = kernels.load("lanes"), kernels.load("single")
     d = 2 * k + 8
     n_patterns = 64 if k <= 64 else 8
     observed = np.ones((n_patterns, d), dtype=bool)
@@ -152,22 +153,22 @@ def _scratch(k: int, rng: np.random.Generator) -> float:
         def large() -> None:
             small = np.empty((k, k))
             for s in (np.flatnonzero(~row) for row in observed):
-                lanes.take_block(matrix, s, small)
+                single.take_block(matrix, s, small)
                 chol, _ = lapack.dpotrf(small.T, lower=0)
-                lanes.add_lower(total, s, lapack.dpotri(chol, lower=0)[0].T, 1.0)
+                single.add_lower(total, s, lapack.dpotri(chol, lower=0)[0].T, 1.0)
 
         total = np.zeros((d, d))
         return _best(large) / n_patterns
 
-    layout = batches[:10]
-    packed = np.empty((batches.n_packed, lanes.LANES))
-    solution, log_det = np.ones(batches.n_solution), np.empty(n_patterns)
-    total, first = np.zeros((d, d)), np.zeros(d)
+    component = Component(np.zeros(d), matrix, matrix, matrix, 0.0)
+    packed = np.empty((batches.n_packed, LANES))
+    solved = Solved(np.ones(batches.n_solution), packed, np.empty(n_patterns))
+    sums = Sums(np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros((d, d)))
     resp = np.ones(n_patterns)
 
     def small() -> None:
-        lanes.solve_block(matrix, matrix, *layout, solution, packed, log_det)
-        lanes.add_block(*layout, solution, packed, resp, total, total, first)
+        lanes.solve_block(batches, component, solved)
+        lanes.add_block(batches, solved, resp, sums)
 
     return _best(small) / n_patterns
 
