@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from gapmix.kernels.sources import digest
+
 numba: Any
 try:
     import numba
@@ -49,6 +51,8 @@ def compile_kernel(
     def decorate(function: F) -> F:
         if numba is None:
             return cast(F, twin)
+        # The name is part of the file's: code made from other sources, or with the lock, is not it.
+        function.__qualname__ = f"{function.__name__}_{digest()}" + "_locked" * keep_lock
         signature = tuple(numba.typeof(example) for example in examples)
         options = {**OPTIONS, "nogil": not keep_lock}
         try:

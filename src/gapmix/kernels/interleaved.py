@@ -4,9 +4,6 @@ Matrices are interleaved, element (i, j) of all eight next to each other as one 
 A = U'U are stored row by row, (i, j) at i k - i (i + 1) / 2 + j, with diagonal elements *inverted*.
 Work goes in tiles of TILE x TILE vectors (`kernels.triangles`); if the size is no multiple of TILE,
 the first tile is smaller, where sums are short.
-
-Numba keeps compiled code by the file it is called from: after a change here or in the tiles, touch
-`lanes.py` and `completing.py`.
 """
 
 from __future__ import annotations
