@@ -7,7 +7,7 @@ from conftest import size
 from scipy.optimize import brentq
 from scipy.stats import chisquare, norm
 
-from gapmix import GaussianMixture
+from gapmix import GaussianMixture, density
 from gapmix.density.conditional import mixture_quantile
 from gapmix.plan import planner as plan
 
@@ -212,6 +212,28 @@ def test_ranks_among_draws_are_uniform(covariance_type):
     draws = known(mixture, covariance_type).sample_missing(X, 99, random_state=3)
     rank = (draws[:, *cell] < complete[cell]).sum(axis=0)
     assert chisquare(np.bincount(rank // 5, minlength=20)).pvalue > 0.01
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_rows_sampled_from_a_density_are_those_of_the_estimator(covariance_type):
+    _, _, mixture = oracles.random_problem(11, d=3, K=2)
+    model = known(mixture, covariance_type)
+    random = np.random.RandomState(model.random_state)
+    rng = np.random.default_rng(random.randint(0, 2**31, size=4))
+    found, wanted = density.sample_rows(model._density(), 500, rng), model.sample(500)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_means_are_the_same_bits_with_and_without_their_deviations(solver):
+    X, _, mixture = oracles.random_problem(12, d=4, K=2)
+    fitted = known(mixture, solver=solver)._density()
+    whole, means = density.fill(fitted, X, spread=True), density.fill(fitted, X)
+    np.testing.assert_array_equal(means.mean, whole.mean)
+    np.testing.assert_array_equal(means.resp, whole.resp)
+    assert means.std.shape == (len(X), 0)
+    assert ((whole.std > 0) == np.isnan(X)).all()
 
 
 def test_samples_have_the_moments_of_the_mixture():

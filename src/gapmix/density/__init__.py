@@ -7,9 +7,9 @@ from gapmix.density.fitted import (
     distribution,
     draw,
     fill,
-    fill_means,
     marginal,
     quantiles,
+    sample_rows,
     score,
 )
 
@@ -18,8 +18,8 @@ __all__ = [
     "distribution",
     "draw",
     "fill",
-    "fill_means",
     "marginal",
     "quantiles",
+    "sample_rows",
     "score",
 ]

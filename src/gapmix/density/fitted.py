@@ -12,8 +12,13 @@ import numpy as np
 
 from gapmix import units as scaling
 from gapmix.density import conditional
-from gapmix.density.conditional import Filled, Prepared, Scores
-from gapmix.parameters import Parameters, marginal_parameters, parameters_to_internal
+from gapmix.density.conditional import Filled, ReadyDensity, Scores
+from gapmix.parameters import (
+    Parameters,
+    dense_covariances,
+    marginal_parameters,
+    parameters_to_internal,
+)
 from gapmix.plan.rows import Rows, prepare_rows
 from gapmix.solvers import SOLVERS
 from gapmix.threads import open_engine
@@ -37,11 +42,11 @@ def marginal(density: Density, columns: np.ndarray) -> Density:
     )
 
 
-def _prepare(density: Density) -> Prepared:
+def _prepare(density: Density) -> ReadyDensity:
     parameters = parameters_to_internal(density.parameters, density.units)
     solver = SOLVERS[density.solver]
     with open_engine(1):
-        return Prepared(solver, solver.prepare(parameters), parameters)
+        return ReadyDensity(solver, solver.prepare(parameters), parameters)
 
 
 def _lay_out(density: Density, x: np.ndarray) -> Rows:
@@ -57,22 +62,12 @@ def score(density: Density, x: np.ndarray) -> Scores:
     return scores._replace(log_prob=scores.log_prob - unit)
 
 
-def fill(density: Density, x: np.ndarray) -> Filled:
-    """Return rows with gaps filled by their conditional mean, and its standard deviation."""
+def fill(density: Density, x: np.ndarray, *, spread: bool = False) -> Filled:
+    """Return rows with gaps filled by their conditional mean, and its deviation if asked for."""
     with open_engine(density.n_jobs) as engine:
-        filled = conditional.fill(_prepare(density), _lay_out(density, x), engine)
-    return Filled(
-        np.where(np.isnan(x), scaling.to_user(filled.mean, density.units), x),
-        filled.std * density.units.scale,
-        filled.resp,
-    )
-
-
-def fill_means(density: Density, x: np.ndarray) -> np.ndarray:
-    """Return rows with gaps filled by their conditional mean, the same bits as `fill`."""
-    with open_engine(density.n_jobs) as engine:
-        mean = conditional.fill_means(_prepare(density), _lay_out(density, x), engine)
-    return np.where(np.isnan(x), scaling.to_user(mean, density.units), x)
+        filled = conditional.fill(_prepare(density), _lay_out(density, x), engine, spread=spread)
+    mean = np.where(np.isnan(x), scaling.to_user(filled.mean, density.units), x)
+    return Filled(mean, filled.std * density.units.scale if spread else filled.std, filled.resp)
 
 
 def quantiles(density: Density, x: np.ndarray, levels: np.ndarray) -> np.ndarray:
@@ -94,9 +89,23 @@ def distribution(density: Density, x: np.ndarray, values: np.ndarray) -> np.ndar
 
 def draw(density: Density, x: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
     """Return draws of the gaps given the rest of each row, (n_draws, n, d)."""
-    prepared = _prepare(density)
+    ready = _prepare(density)
     with open_engine(density.n_jobs) as engine:
-        resp = conditional.score(prepared, _lay_out(density, x), engine).resp
+        resp = conditional.score(ready, _lay_out(density, x), engine).resp
         inside = scaling.to_internal(x, density.units)
-        draws = conditional.draw(prepared, inside, resp, n_draws, rng)
+        draws = conditional.draw(ready, inside, resp, n_draws, rng)
     return np.where(np.isnan(x), scaling.to_user(draws, density.units), x)
+
+
+def sample_rows(
+    density: Density, n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return random rows (n, d), component by component, and the component each came from (n,)."""
+    n_components, d = density.parameters.means.shape
+    labels = np.repeat(np.arange(n_components), rng.multinomial(n, density.parameters.weights))
+    sigma = dense_covariances(parameters_to_internal(density.parameters, density.units))
+    noise = rng.standard_normal((n, d))
+    chol = np.linalg.cholesky(sigma)
+    for k in range(n_components):
+        noise[labels == k] = noise[labels == k] @ chol[k].T
+    return density.parameters.means[labels] + noise * density.units.scale, labels

@@ -241,7 +241,7 @@ class GaussianMixtureImputer(GlanceMixin, OneToOneFeatureMixin, TransformerMixin
     def impute_with_std(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return X filled, and the standard deviation of each filled cell (0 where observed)."""
         x = self._read(X)
-        filled = self._fill(x)
+        filled = self._fill(x, spread=True)
         return filled.mean, filled.std
 
     def intervals(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
@@ -305,9 +305,9 @@ class GaussianMixtureImputer(GlanceMixin, OneToOneFeatureMixin, TransformerMixin
         options.check_reach(x, self._density().units, column_names(self))
         return x
 
-    def _fill(self, x: np.ndarray) -> Filled:
-        filled = density.fill(self._density(), x)
-        std = np.where(np.isnan(self.constant_), filled.std, 0.0)
+    def _fill(self, x: np.ndarray, *, spread: bool = False) -> Filled:
+        filled = density.fill(self._density(), x, spread=spread)
+        std = np.where(np.isnan(self.constant_), filled.std, 0.0) if spread else filled.std
         return filled._replace(mean=self._bounded(x, filled.mean), std=std)
 
     def _bounded(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:

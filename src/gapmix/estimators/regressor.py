@@ -168,7 +168,7 @@ class GaussianMixtureRegressor(GlanceMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return E[y | x_o] of each row, and with `return_std` the standard deviation of y."""
         joint = self._joint(X)
-        filled = density.fill(self._density(), joint)
+        filled = density.fill(self._density(), joint, spread=return_std)
         mean = self._targets(filled.mean)
         return (mean, self._targets(filled.std)) if return_std else mean
 

@@ -61,7 +61,7 @@ def describe_filled(subject: Subject) -> FilledFacts:
     filled, std = x.copy(), np.zeros_like(x)
     rows = np.flatnonzero(gaps.any(axis=1))
     if rows.size:
-        result = imputer._fill(x[rows])
+        result = imputer._fill(x[rows], spread=True)
         filled[rows], std[rows] = result.mean, result.std
     spread = measure_spread(x)
     known = len(x) - n_missing

@@ -215,11 +215,11 @@ def precisions(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
 
 
 def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Completed:
-    """Return the rows filled by each component, with conditional variances."""
+    """Return the rows filled by each component, with conditional variances if asked for."""
     seen = visit(prepared, block)
     n_components, d = prepared.means.shape
     variance = np.zeros((n_components, len(block.observed), d))
-    for k in range(n_components):
+    for k in range(n_components if spread else 0):
         for route in block.routes:
             for pattern, variables, covariance, _ in walk_covariances(
                 route, prepared.factored.prec[k]
