@@ -24,7 +24,9 @@ from gapmix.kernels.interleaved import (
 from gapmix.kernels.records import BATCHES, COMPONENT, INT_MATRIX, REALS, SOLVED, SUMS
 from gapmix.plan.layout import LANES
 
-SMALL, MANY_ROWS = 12, 8  # up to this size and from so many rows, inverses are multiplied with
+# Up to this size and from so many rows, inverses are multiplied with: an inverse for eight patterns
+# once, against two triangular solves for each row, in lanes that wait for the largest pattern.
+SMALL, MANY_ROWS = 12, 8
 _LOGS_AT_ONCE = 16  # diagonal elements multiplied before a logarithm is taken
 
 

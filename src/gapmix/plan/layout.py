@@ -9,7 +9,9 @@ import numpy as np
 from gapmix.plan.patterns import Patterns, count_rows
 
 LANES = 8  # patterns solved side by side
-LARGEST_IN_LANES = 192  # larger index sets are left to LAPACK, one by one,
+# What is solved side by side shares vector registers; what is solved alone has LAPACK's blocking,
+# and its rows one matrix product. `python -m benchmarks.solver_costs` shows what either costs.
+LARGEST_IN_LANES = 192  # larger index sets are left to LAPACK, one by one: eight fill 1.2 MB,
 BLAS_SIZE, BLAS_ROWS = 12, 24  # and so are those of patterns with so many variables and rows
 
 

@@ -19,13 +19,18 @@ from gapmix.plan.layout import (
 from gapmix.plan.patterns import Patterns, find_patterns, reorder
 from gapmix.units import Scaling
 
+# Small blocks stay in the cache from the first kernel to the last and let threads share the work;
+# large ones have long matrix products and more patterns of a size to solve side by side. Try others
+# with `python -m benchmarks.growth`.
 BLOCK_BYTES = 5 * 2**19, 8 * 2**20  # working memory of a block, of small and of large tables
 BLOCK_SHARE = 0.25  # of the table, in between; not critical within a factor of 4
 MIN_BLOCK_ROWS = 32
 WIDE = 256  # from so many columns on, as many rows: each block touches whole d x d matrices
 MAX_BLOCK_ROWS = 4096
 N_QUEUES = 4
-COMPRESS_FROM = 4  # rows per observed variable from which a pattern's rows are worth replacing
+# Rows per observed variable from which a pattern's rows are worth replacing by two: a factorisation
+# once, against half of the rows and fewer in every iteration.
+COMPRESS_FROM = 4
 
 
 class Block(NamedTuple):

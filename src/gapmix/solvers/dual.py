@@ -33,10 +33,12 @@ from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.statistics import Moments, Statistics, pull_back
 
 SUMS_DIAGONAL = False
-ROOT_CONDITION = 1e6  # Cholesky of K_mm loses about eps * condition; see docs/method.md
+# Digits against time, see docs/method.md and `python -m benchmarks.stability`:
+ROOT_CONDITION = 1e6  # Cholesky of K_mm loses about eps * condition
 WIDE_ROOT_CONDITION = 1e9  # for wide tables, where QR would dominate and the 1-norm overstates
 WIDE = 128  # columns
 NEGLIGIBLE = 1e-20  # of the largest responsibility in a block: no digit of a sum depends on it
+# Memory traffic against the speed of large products, see `python -m benchmarks.growth`:
 DOT_COST = 6.0  # a multiply-add of a dot product against one of a large matrix product
 WIDEST_IN_CACHE = 256  # columns up to which rows are completed and added up in the cache
 TRIANGULAR_FROM = 64  # columns from which a triangular product beats a full one
