@@ -9,14 +9,16 @@ import numpy as np
 from benchmarks.problems import Problem
 from gapmix import GaussianMixture
 from gapmix import units as scaling
-from gapmix.em import run as em
-from gapmix.estimators import options
+from gapmix.em.records import Engine, Settings
+from gapmix.em.steps import e_step, evaluate, m_step
+from gapmix.fitting import starting
+from gapmix.fitting.matrix import log_unit, make_matrix, plan_rows
+from gapmix.fitting.spec import make_settings
 from gapmix.parameters import Parameters
 from gapmix.plan.planner import Plan
 from gapmix.plan.rows import Rows
 from gapmix.solvers import SOLVERS, Solver
 from gapmix.statistics import Statistics
-from gapmix.structures.covariance import log_prior
 from gapmix.threads import open_engine
 
 RIDGE = 1e-3  # of the mean variance, added to the starting covariance: some pixels are constant
@@ -35,7 +37,7 @@ class Work(NamedTuple):
 
     solver: Solver
     rows: Rows
-    settings: em.Settings
+    settings: Settings
     start: Parameters
     units: scaling.Scaling
     plan: Plan
@@ -86,11 +88,13 @@ def make_mixture(problem: Problem, start: Start, **parameters: Any) -> GaussianM
 
 def set_up(mixture: GaussianMixture, x: np.ndarray) -> Work:
     """Return what `mixture.fit(x)` makes before it iterates; no row of `x` may be empty."""
-    weight = np.ones(len(x))
-    units = scaling.measure(x, weight)
-    plan, rows = mixture._plan_rows(x, weight, units, mixture.solver)
-    settings = options.settings(mixture, units, float(rows.weight.sum()))
-    start = mixture._start(rows, units, np.random.default_rng(0))
+    spec, _ = mixture._check()
+    names = [str(j) for j in range(x.shape[1])]
+    matrix = make_matrix(x, np.ones(len(x)), names, spec.covariance_type)
+    units = matrix.units
+    plan, rows = plan_rows(spec, matrix, spec.solver)
+    settings = make_settings(spec, units, float(rows.weight.sum()))
+    start = starting.make_start(spec, rows, units, np.random.default_rng(0))
     return Work(SOLVERS[plan.solver], rows, settings, start, units, plan)
 
 
@@ -99,9 +103,9 @@ def begin(work: Work) -> State:
     return State(work.start, work.solver.prepare(work.start), -np.inf, -np.inf, ())
 
 
-def expect(work: Work, state: State, engine: em.Engine) -> Statistics:
+def expect(work: Work, state: State, engine: Engine) -> Statistics:
     """Return the statistics of all rows: the E step."""
-    return em.e_step(work.solver, state.prepared, state.parameters.weights, work.rows, engine)
+    return e_step(work.solver, state.prepared, state.parameters.weights, work.rows, engine)
 
 
 def maximise(work: Work, state: State, statistics: Statistics) -> State:
@@ -111,23 +115,22 @@ def maximise(work: Work, state: State, statistics: Statistics) -> State:
     """
     solver, settings = work.solver, work.settings
     total = float(work.rows.weight.sum())
-    value = float(statistics.log_likelihood) / total
-    prior = log_prior(
-        state.parameters.means, *solver.precisions(state.prepared), settings.regularizer
+    value, objective = evaluate(
+        solver, state.prepared, state.parameters, statistics, total, settings
     )
     notes = solver.notes(state.prepared, statistics)
     moments = solver.moments(state.prepared, statistics)
-    parameters = em.m_step(moments, state.parameters, settings)
+    parameters = m_step(moments, state.parameters, settings)
     return State(
         parameters,
         solver.prepare(parameters),
-        value - options.log_unit(work.rows, work.units),
-        value + prior / total,
+        value - log_unit(work.rows, work.units),
+        objective,
         notes,
     )
 
 
-def iterate(work: Work, state: State, engine: em.Engine) -> State:
+def iterate(work: Work, state: State, engine: Engine) -> State:
     """Return the state one iteration on."""
     return maximise(work, state, expect(work, state, engine))
 

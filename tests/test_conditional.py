@@ -215,14 +215,18 @@ def test_ranks_among_draws_are_uniform(covariance_type):
 
 
 @pytest.mark.parametrize("covariance_type", TYPES)
-def test_rows_sampled_from_a_density_are_those_of_the_estimator(covariance_type):
+def test_sampled_rows_are_a_count_for_each_component_and_noise_through_its_factor(covariance_type):
     _, _, mixture = oracles.random_problem(11, d=3, K=2)
-    model = known(mixture, covariance_type)
-    random = np.random.RandomState(model.random_state)
-    rng = np.random.default_rng(random.randint(0, 2**31, size=4))
-    found, wanted = density.sample_rows(model._density(), 500, rng), model.sample(500)
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(one, other)
+    weights, means, sigmas = shaped(mixture, covariance_type)
+    fitted = known(mixture, covariance_type)._density()
+    rows, labels = density.sample_rows(fitted, 500, np.random.default_rng(5))
+    rng = np.random.default_rng(5)
+    np.testing.assert_array_equal(labels, np.repeat([0, 1], rng.multinomial(500, weights)))
+    noise = rng.standard_normal((500, 3))
+    for k in range(2):
+        here = labels == k
+        wanted = means[k] + noise[here] @ np.linalg.cholesky(sigmas[k]).T
+        np.testing.assert_allclose(rows[here], wanted, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -16,8 +16,8 @@ from gapmix.cli.models import columns_to_plain
 from gapmix.cli.requests import Fitting, Table, Watch, read_bounds, require_numbers
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
-from gapmix.estimators.progress import listening
 from gapmix.estimators.tablemodel import TableModel
+from gapmix.fitting.progress import listening
 from gapmix.selection.sizes import Candidate
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import Note, feature_names, show

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gapmix.cli.requests import Watch
+from gapmix.engines.pieces import FilledPiece
 from gapmix.engines.sources import (
     SUFFIXES,
     ParquetPiece,
@@ -20,7 +21,6 @@ from gapmix.engines.sources import (
     open_source,
     read_columns,
 )
-from gapmix.estimators.streamed import FilledPiece
 from gapmix.storage.atomicfile import Replacement
 from gapmix.tables.dialect import Dialect, TableError
 from gapmix.tables.schema import (

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from gapmix.estimators.progress import Event
+from gapmix.fitting.progress import Event
 from gapmix.tables.cells import Marks, read_marks
 from gapmix.tables.dialect import Given, TableError
 from gapmix.tables.scan import Scan, scan

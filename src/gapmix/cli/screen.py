@@ -20,7 +20,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from gapmix.estimators.progress import Event
+from gapmix.fitting.progress import Event
 from gapmix.tables.schema import CONTROL, Note
 
 LINE_EVERY = 10.0  # seconds between lines where there is no terminal

@@ -31,9 +31,9 @@ from gapmix.engines.contract import EngineError
 from gapmix.engines.sources import DEFAULT_MEMORY, Source, read
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
-from gapmix.estimators.progress import listening
-from gapmix.estimators.streamed import fill_pieces, fit_source
+from gapmix.estimators.pieces import fill_source
 from gapmix.estimators.tablemodel import TableModel
+from gapmix.fitting.progress import listening
 from gapmix.selection.sizes import Candidate
 from gapmix.starts.kmeans import MAX_SAMPLE
 from gapmix.tables.cells import read_marks
@@ -157,11 +157,11 @@ def _fit(
     bounds = read_bounds(fitting.bounds, schema)
     table = open_pieces(place, layout, schema, names, how.memory or DEFAULT_MEMORY)
     ear = Ear(watch)
-    with telling(names, watch), listening(ear.hear):
+    with telling(names, watch), listening(ear.hear, _shower(place, fitting, watch)):
         n_components, candidates = _find_size(table.source, fitting, how, watch)
         mixture = make_mixture(fitting, how, n_components)
         _tell_resume(how, watch)
-        fit_source(mixture, table.source, progress=_shower(place, fitting, watch))
+        mixture.fit(table.source)
     model = _to_model(mixture, table, names, bounds)
     return Ready(table, model, ear.sum_up(mixture, candidates))
 
@@ -305,7 +305,7 @@ def _fill(ready: Ready, writing: Writing, watch: Watch) -> np.ndarray:
         telling(_used(model), watch),
         writing_pieces(writing.path, types, raw=writing.raw) as write,
     ):
-        for number, part in enumerate(fill_pieces(model.mixture_, source, bounds=bounds)):
+        for number, part in enumerate(fill_source(model.mixture_, source, bounds)):
             write(join_columns(table, number, part, types))
             n_filled += part.n_filled
             watch.step(number + 1)

@@ -13,14 +13,14 @@ import numpy as np
 from gapmix import units as scaling
 from gapmix.density import conditional
 from gapmix.density.conditional import Filled, ReadyDensity, Scores
-from gapmix.parameters import (
-    Parameters,
+from gapmix.parameters import Parameters
+from gapmix.plan.rows import Rows, prepare_rows
+from gapmix.solvers import SOLVERS
+from gapmix.structures.mixtures import (
     dense_covariances,
     marginal_parameters,
     parameters_to_internal,
 )
-from gapmix.plan.rows import Rows, prepare_rows
-from gapmix.solvers import SOLVERS
 from gapmix.threads import open_engine
 from gapmix.units import Scaling, select_columns
 
@@ -100,12 +100,10 @@ def draw(density: Density, x: np.ndarray, n_draws: int, rng: np.random.Generator
 def sample_rows(
     density: Density, n: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return random rows (n, d), component by component, and the component each came from (n,)."""
-    n_components, d = density.parameters.means.shape
-    labels = np.repeat(np.arange(n_components), rng.multinomial(n, density.parameters.weights))
-    sigma = dense_covariances(parameters_to_internal(density.parameters, density.units))
-    noise = rng.standard_normal((n, d))
-    chol = np.linalg.cholesky(sigma)
-    for k in range(n_components):
-        noise[labels == k] = noise[labels == k] @ chol[k].T
+    """Return new rows (n, d) and the component each came from, (n,), components in order."""
+    inside = parameters_to_internal(density.parameters, density.units)
+    labels = np.repeat(np.arange(len(inside.weights)), rng.multinomial(n, inside.weights))
+    noise = rng.standard_normal((n, inside.means.shape[1]))
+    for k, chol in enumerate(np.linalg.cholesky(dense_covariances(inside))):
+        noise[labels == k] = noise[labels == k] @ chol.T
     return density.parameters.means[labels] + noise * density.units.scale, labels

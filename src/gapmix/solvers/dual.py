@@ -25,12 +25,13 @@ from gapmix import kernels
 from gapmix.kernels.blas import add_products
 from gapmix.kernels.records import Component, Places, Solved, Sums
 from gapmix.kernels.twins import empty_packed
-from gapmix.parameters import Factored, Parameters, factor
+from gapmix.parameters import Factored, Parameters
 from gapmix.plan.layout import Batches
 from gapmix.plan.rows import Block, expand
 from gapmix.solvers import root_form
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.statistics import Moments, Statistics, pull_back
+from gapmix.structures.mixtures import factor
 
 SUMS_DIAGONAL = False
 # Digits against time, see docs/method.md and `python -m benchmarks.stability`:
