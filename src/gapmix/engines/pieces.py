@@ -174,7 +174,7 @@ def fill_piece(spec: FillSpec) -> FilledPiece:
         row, column = (int(i) for i in np.argwhere(infinite)[0])
         raise SourceError(f"Row {spec.first + row}, column {column} holds {x[row, column]}.")
     gaps = np.isnan(x)
-    filled = densities.fill_means(spec.density, x)
+    filled = densities.fill(spec.density, x).mean
     if spec.bounds is not None:
         filled = np.where(gaps, np.clip(filled, *spec.bounds), filled)
     return FilledPiece(filled, gaps.sum(axis=0))

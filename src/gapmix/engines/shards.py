@@ -18,8 +18,9 @@ from gapmix.engines.contract import ShardEngine
 from gapmix.engines.sources import Piece, SourceError, read
 from gapmix.parameters import Parameters
 from gapmix.plan.costs import Costs
+from gapmix.plan.forests import Cluster, TreeOptions
 from gapmix.plan.patterns import Patterns, find_patterns
-from gapmix.plan.planner import Cluster, TreeOptions, make_plan
+from gapmix.plan.planner import make_plan
 from gapmix.plan.rows import Block, Rows, compress_rows, prepare_rows
 from gapmix.solvers import SOLVERS
 from gapmix.statistics import Statistics, merge_into, pack, unpack, zero_statistics

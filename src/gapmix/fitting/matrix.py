@@ -8,8 +8,9 @@ import numpy as np
 
 from gapmix.fitting.spec import Spec, is_diagonal
 from gapmix.plan.canonical import order_columns
+from gapmix.plan.forests import TreeOptions
 from gapmix.plan.patterns import Patterns, find_patterns
-from gapmix.plan.planner import Plan, TreeOptions, make_plan
+from gapmix.plan.planner import Plan, make_plan
 from gapmix.plan.rows import Rows, compress_rows, prepare_rows
 from gapmix.solvers.calibrate import costs_for
 from gapmix.structures import STRUCTURES

@@ -209,7 +209,7 @@ def _judge(
     if not held.size:
         return 0.0, 0.0
     filled = x.copy()
-    filled[held] = density.fill_means(model, shown[held])
+    filled[held] = density.fill(model, shown[held]).mean
     gain = density.score(model, x[held]).log_prob - density.score(model, shown[held]).log_prob
     log_score = float(weight[held] @ gain / (weight @ hidden.sum(axis=1)))
     return sizes.measure_error(x, filled, hidden, weight), log_score
