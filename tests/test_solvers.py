@@ -103,7 +103,7 @@ def one_step(name, X, weight, mixture, covariance_type="full", ridge=0.0):
 def complete(name, X, mixture):
     """Return log densities (n, K), conditional means and variances (K, n, d) by a solver."""
     solver = SOLVERS[name]
-    parameters = as_parameters(mixture, diagonal=solver.SUMS_DIAGONAL)
+    parameters = as_parameters(mixture, "diag" if solver.SUMS_DIAGONAL else "full")
     rows = arrange(name, X, np.ones(len(X)), len(mixture[0]))
     prepared = solver.prepare(parameters)
     parts = [(block, solver.complete(prepared, block)) for block in rows.blocks]
