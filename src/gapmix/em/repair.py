@@ -9,8 +9,7 @@ import numpy as np
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.solvers import Solver
 from gapmix.structures import STRUCTURES
-
-EMPTY_SHARE = 1e-6  # a component with less than this share of the rows is empty
+from gapmix.structures.contract import EMPTY_SHARE
 
 
 class CollapseError(ValueError):

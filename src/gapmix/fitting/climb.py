@@ -132,6 +132,10 @@ def _final_value(run: Fit) -> float:
     return max(validation) if validation else run.history[-1].objective
 
 
+class CollapsedFitError(ValueError):
+    """A component collapsed and could not be repaired; the message says what to do."""
+
+
 @contextmanager
 def explaining_collapse(spec: Spec, names: list[str]) -> Iterator[None]:
     """Turn a collapse inside into an error that names component, column and remedies."""
@@ -139,7 +143,7 @@ def explaining_collapse(spec: Spec, names: list[str]) -> Iterator[None]:
         yield
     except CollapseError as error:
         column = "" if error.pivot is None else f" The column is {names[error.pivot]}."
-        raise ValueError(
+        raise CollapsedFitError(
             f"{error}{column} Increase reg_covar (now "
             f"{spec.reg_covar:g}), lower n_components (now {spec.n_components}), or "
             "leave out columns that repeat others."

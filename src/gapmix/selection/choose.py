@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from gapmix import density
 from gapmix.density import Density
 from gapmix.em.records import Iteration
+from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted, density_of
 from gapmix.fitting.matrix import Matrix, are_useful, make_matrix
 from gapmix.fitting.progress import showing
@@ -71,18 +73,28 @@ def read_rows(task: Task, spec: Spec) -> Matrix:
 def fit_size(
     wanted: Wanted, n_components: int, matrix: Matrix, task: Task, before: Fitted | None = None
 ) -> Fitted:
-    """Return a mixture of this size fitted to rows of the task, from where one stands or afresh."""
+    """Return a mixture of this size fitted to rows of the task, from where one stands or afresh.
+
+    Where it stands may be nowhere: a value that was hidden may be so far out that, beside it, all
+    that was fitted is a point.
+    """
     entropy = np.random.RandomState(wanted.seed).randint(0, 2**31, size=4).tolist()
     # At 1, sizes are shown; at 2, also the starts of every fit.
     verbose = 1 if wanted.running.verbose in (2, 3) else 0
-    return fit(
+    refit = partial(
+        fit,
         wanted.spec._replace(n_components=n_components),
         matrix,
         entropy,
         wanted.running._replace(verbose=verbose),
-        before=before,
         target=task.pooled,
     )
+    if before is None:
+        return refit()
+    try:
+        return refit(before=before)
+    except CollapsedFitError:
+        return refit()
 
 
 def choose(wanted: Wanted, task: Task) -> Chosen:

@@ -17,6 +17,8 @@ from gapmix.parameters import Parameters
 from gapmix.statistics import Moments, add_rows, scatter_about
 from gapmix.structures.regularizer import Regularizer
 
+EMPTY_SHARE = 1e-6  # a component with less than this share of the rows is empty
+
 
 class Chart(NamedTuple):
     """Coordinates for mixtures of one structure, about one of them; see `em/accelerate.py`."""
@@ -44,18 +46,20 @@ class Structure(ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the means and covariances that maximise the expected objective.
 
-        Components without rows keep theirs. The rows of `mean_shrinkage` at the overall mean move
-        means and widen covariances as rows would, but do not count for the number of rows that
-        covariances are divided by.
+        Components without rows keep theirs, and so do empty ones that no `target` holds: what the
+        ridge would make of so few rows grows without end. The rows of `mean_shrinkage` at the
+        overall mean move means and widen covariances as rows would, but do not count for the number
+        of rows that covariances are divided by.
         """
         resp = moments.resp
-        alive = resp > 0
+        held = self.SHARED or regularizer.target is not None
+        alive = resp > (0.0 if held else EMPTY_SHARE * resp.sum())
         safe = np.where(alive, resp, 1.0)
         seen = moments._replace(resp=safe)
         if regularizer.center is not None:
             away = regularizer.center - parameters.means
             seen = add_rows(seen, away, regularizer.mean_shrinkage)
-        shift = seen.first / seen.resp[:, None]
+        shift = np.where(alive[:, None], seen.first / seen.resp[:, None], 0.0)
         # A shared covariance is divided by the rows of all components together.
         counted = resp if self.SHARED else safe
         covariances = self.estimate(counted, scatter_about(seen, shift), regularizer)
