@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.cli.requests import Table, Watch
+from gapmix.cli.reading import OpenTable
+from gapmix.cli.requests import Watch
 from gapmix.plan.patterns import find_patterns
 from gapmix.plots.canvas import figure
 from gapmix.plots.filled import plot_convergence, plot_marginals, plot_missing
 from gapmix.plots.gaps import plot_patterns
+from gapmix.tables.frames import named_rows
 from gapmix.tables.schema import CONTROL, CallError, Note, feature_names, show
 
 MAX_CELLS = 2_000_000  # of the rows that are drawn
@@ -29,14 +31,14 @@ def check_folder(folder: Path | None) -> None:
         raise CallError(f"--plots: the folder {show(str(folder))} cannot be made.") from error
 
 
-def draw_all(table: Table, model: Any, folder: Path | None, watch: Watch) -> None:
+def draw_all(table: OpenTable, model: Any, folder: Path | None, watch: Watch) -> None:
     """Draw a table's gaps and the fit to it, if pictures are asked for."""
     if folder is not None:
         draw_gaps(table, folder, watch)
         draw_fit(table, model, folder, watch)
 
 
-def draw_gaps(table: Table, folder: Path, watch: Watch) -> None:
+def draw_gaps(table: OpenTable, folder: Path, watch: Watch) -> None:
     """Draw where gaps are and which patterns they form."""
     x = _some_rows(table.scan.matrix)
     names = _names(table)
@@ -45,20 +47,20 @@ def draw_gaps(table: Table, folder: Path, watch: Watch) -> None:
     _save(plot_patterns(patterns, feature_names=names), folder, "patterns", watch)
 
 
-def draw_fit(table: Table, model: Any, folder: Path, watch: Watch) -> None:
+def draw_fit(table: OpenTable, model: Any, folder: Path, watch: Watch) -> None:
     """Draw how a fit climbed, and what it fills beside what is observed."""
     if len(model.mixture_.history_) > 1:
         _save(plot_convergence(model.mixture_), folder, "convergence", watch)
     x = _some_rows(table.scan.matrix)
     gaps = np.isnan(x)
     if (gaps.any(axis=0) & ~gaps.all(axis=0)).any():
-        drawn = model.draw(x, np.random.SeedSequence(0))
+        drawn = model.sample(named_rows(x, feature_names(table.scan.schema)), random_state=0)[0]
         axes = plot_marginals(x, drawn, feature_names=_names(table))
         axes.set_title("Observed values, and one draw of the gaps", fontsize=10, loc="left")
         _save(axes, folder, "filled", watch)
 
 
-def _names(table: Table) -> list[str]:
+def _names(table: OpenTable) -> list[str]:
     names = [
         CONTROL.sub("?", name).replace("$", r"\$") for name in feature_names(table.scan.schema)
     ]

@@ -12,9 +12,11 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.preprocessing import StandardScaler
 
 from gapmix.cli.fitting import make_imputer, telling
-from gapmix.cli.requests import Fitting, Reading, Watch, read_table, require_numbers
+from gapmix.cli.reading import read_table, require_numbers
+from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.estimators.progress import listening
 from gapmix.tables.dialect import TableError
+from gapmix.tables.frames import named_rows
 from gapmix.tables.schema import NUMBER, Note, feature_names, features
 
 METHODS = ("mean", "k-NN", "iterative", "mixture")
@@ -132,16 +134,18 @@ def _fill_hidden(
     spread = np.nanstd(x, axis=0)[column]
     began = time.perf_counter()
     inside: tuple[np.ndarray, ...] = ()
-    with telling(names, _Muted(watch)), listening(watch.iteration):
+    with telling(_Muted(watch)), listening(watch.iteration):
         if method == "mixture":
-            imputer = make_imputer(fitting._replace(seed=fitting.seed + number)).fit(shown)
+            imputer = make_imputer(fitting._replace(seed=fitting.seed + number))
+            imputer.fit(named_rows(shown, names))
             rows = np.flatnonzero(hidden.any(axis=1))
             filled = x.copy()
-            filled[rows] = imputer.transform(shown[rows])
+            asked = named_rows(shown[rows], names)
+            filled[rows] = imputer.transform(asked)
             seconds = time.perf_counter() - began
             place = np.searchsorted(rows, row), column
             for coverage in COVERAGES:
-                low, high = imputer.intervals(shown[rows], coverage)
+                low, high = imputer.intervals(asked, coverage)
                 inside += ((x[row, column] >= low[place]) & (x[row, column] <= high[place]),)
         else:
             scaler = StandardScaler().fit(shown)

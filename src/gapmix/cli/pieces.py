@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,13 +15,13 @@ from gapmix.engines.sources import (
     Source,
     SourceError,
     list_parquet,
-    need,
     open_source,
     read_columns,
 )
 from gapmix.estimators.streamed import FilledPiece
-from gapmix.storage.atomicfile import Replacement
-from gapmix.tables.dialect import Dialect, TableError
+from gapmix.storage.extras import need
+from gapmix.storage.tablefiles import PARQUET, is_parquet
+from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import (
     EMPTY,
     NUMBER,
@@ -38,14 +37,13 @@ from gapmix.tables.schema import (
     name_columns,
     show,
 )
-from gapmix.tables.sink import PARQUET, TABS, is_parquet, open_sink, output_dialect
+from gapmix.tables.sink import TABS
 from gapmix.tables.source import URL
 
-pl: Any
-try:
-    import polars as pl
-except ImportError:
-    pl = None
+WHOLE = (  # what is said of options that pieces do not have
+    "needs the whole table: leave it out, or read the table whole, without --scheduler and "
+    "--checkpoint and with enough --memory."
+)
 
 
 class Layout(NamedTuple):
@@ -80,7 +78,7 @@ def check_path(path: str | Path) -> Path:
         raise CallError(
             f"{show(str(path))} cannot be read in pieces: Parquet files, folders of them and .npy "
             "files can (by their ending: .parquet, .pq, .npy). Convert it to Parquet first, or "
-            "leave out --memory, --engine, --scheduler and --checkpoint to read it whole."
+            "leave out --scheduler and --checkpoint to read it whole."
         )
     return path
 
@@ -131,10 +129,7 @@ def _count_nulls(footer: Any) -> dict[str, int | None]:
 def describe_columns(layout: Layout, roles: Roles, watch: Watch) -> Schema:
     """Return what is done with each column, and tell about those that are only passed through."""
     if roles.one_hot:
-        raise CallError(
-            "--one-hot needs the whole table: leave it out, or read the table whole, without "
-            "--memory, --engine, --scheduler and --checkpoint."
-        )
+        raise CallError(f"--one-hot {WHOLE}")
     columns = []
     for j, (name, role) in enumerate(
         zip(layout.names, assign_roles(layout.names, roles), strict=True)
@@ -189,50 +184,12 @@ def _tell(columns: Sequence[Column], watch: Watch) -> None:
             watch.note(Note(f"{name_columns(names)}: {told}", warning=warning))
 
 
-# ---------------------------------------------------------------------- writing
-
-
-class PieceSink(Protocol):
-    """Takes the columns of a table piece by piece, as pyarrow tables."""
-
-    def __call__(self, table: Any) -> None:
-        """Add rows."""
-
-
 def check_output(path: Path | None) -> None:
     """Raise an error unless a table in pieces can be written to this path."""
     if path is None or not (is_parquet(path) or path.suffix.lower() in (".csv", *TABS)):
         raise CallError(
             "A table in pieces needs --output with a name that ends in .parquet, .pq, .csv or .tsv."
         )
-
-
-@contextmanager
-def writing_pieces(path: Path, types: Any, *, raw: bool) -> Iterator[PieceSink]:
-    """Open a file for pieces with columns of these types; it appears when it is whole."""
-    if is_parquet(path):
-        parquet, kinds = need("pyarrow.parquet", "cli"), need("pyarrow.types", "cli")
-        # A dictionary of floats that hardly repeat costs time and saves nothing.
-        repeating = [field.name for field in types if not kinds.is_floating(field.type)]
-        try:
-            beside = Replacement(path)
-        except OSError as error:
-            raise CallError(f"Cannot write {show(str(path))}: {error.strerror}.") from error
-        with (
-            beside as stream,
-            parquet.ParquetWriter(stream, types, use_dictionary=repeating or False) as writer,
-        ):
-            yield writer.write_table
-        return
-    numbers = frozenset(j for j, field in enumerate(types) if str(field.type) == "double")
-    dialect = output_dialect(path, Dialect())
-    sink = open_sink(path, list(types.names), dialect, raw=raw, numbers=numbers)
-    complete = False
-    try:
-        yield lambda table: sink.write(pl.from_arrow(table))
-        complete = True
-    finally:
-        sink.close(complete=complete)
 
 
 def output_types(table: PieceTable, *, round_whole: bool) -> Any:

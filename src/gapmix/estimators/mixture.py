@@ -27,6 +27,7 @@ from gapmix.estimators.validation import (
     read_weights,
     warn_codes,
 )
+from gapmix.estimators.warning import Advised
 from gapmix.parameters import (
     Parameters,
     dense_covariances,
@@ -391,11 +392,12 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
                 "there is nothing to fit."
             )
         if n_useful < self.n_components:
-            raise ValueError(
+            fact = (
                 f"Expected n_samples >= n_components, but {self.n_components} components are "
                 f"asked for and X has {n_useful} rows with an observed value (n_samples = "
-                f"{len(x)}). Lower n_components."
+                f"{len(x)})."
             )
+            raise ValueError(Advised(fact, "n_components", "Lower n_components."))
 
     def _plan_rows(
         self,

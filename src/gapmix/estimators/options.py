@@ -15,7 +15,7 @@ from gapmix.em import run as em
 from gapmix.em.repair import CollapseError
 from gapmix.engines.choose import is_engine
 from gapmix.estimators.validation import name_columns
-from gapmix.estimators.warning import warn_user
+from gapmix.estimators.warning import Advised, warn_user
 from gapmix.parameters import (
     NotPositiveDefiniteError,
     Parameters,
@@ -366,11 +366,11 @@ def explaining_collapse(estimator: Any, names: list[str]) -> Iterator[None]:
         yield
     except CollapseError as error:
         column = "" if error.pivot is None else f" The column is {names[error.pivot]}."
-        raise ValueError(
-            f"{error}{column} Increase reg_covar (now "
-            f"{estimator.reg_covar:g}), lower n_components (now {estimator.n_components}), or "
-            "leave out columns that repeat others."
-        ) from error
+        advice = (
+            f"Increase reg_covar (now {estimator.reg_covar:g}), lower n_components (now "
+            f"{estimator.n_components}), or leave out columns that repeat others."
+        )
+        raise ValueError(Advised(f"{error}{column}", "reg_covar", advice)) from error
 
 
 def given_start(

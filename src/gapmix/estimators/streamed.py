@@ -18,9 +18,19 @@ from gapmix.em import checkpoint
 from gapmix.engines.choose import open_shard_engine
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.shards import Look, Seen, ShardedRows, Spec, build, survey
-from gapmix.engines.sources import Piece, Source, SourceError, least_bytes, need, open_source, read
+from gapmix.engines.sources import (
+    Piece,
+    Source,
+    SourceError,
+    label_column,
+    least_bytes,
+    need,
+    open_source,
+    read,
+)
 from gapmix.estimators import climb, options
 from gapmix.estimators.validation import column_names, read_table, warn_codes
+from gapmix.estimators.warning import Advised
 from gapmix.plan import planner as plan
 from gapmix.plan.patterns import find_patterns
 from gapmix.plan.rows import prepare_rows
@@ -270,7 +280,8 @@ def fill_piece(spec: FillSpec) -> FilledPiece:
     infinite = np.isinf(x)
     if infinite.any():
         row, column = (int(i) for i in np.argwhere(infinite)[0])
-        raise SourceError(f"Row {spec.first + row}, column {column} holds {x[row, column]}.")
+        label = label_column(spec.piece, column)
+        raise SourceError(f"Row {spec.first + row}, column {label} holds {x[row, column]}.")
     gaps = np.isnan(x)
     filled = density.fill_means(spec.density, x)
     if spec.bounds is not None:
@@ -381,11 +392,12 @@ def _refuse_little_memory(estimator: Any, source: Source) -> None:
 def _refuse_too_few(estimator: Any, seen: Overview, source: Source) -> None:
     needed = max(1, estimator.n_components)
     if seen.n_useful < needed or len(seen.sample) < needed:
-        raise ValueError(
+        fact = (
             f"Expected n_samples >= n_components, but {estimator.n_components} components are "
             f"asked for and the table has {seen.n_useful} rows with an observed value and a "
-            f"positive weight (n_samples = {source.n_rows}). Lower n_components."
+            f"positive weight (n_samples = {source.n_rows})."
         )
+        raise ValueError(Advised(fact, "n_components", "Lower n_components."))
 
 
 def _counter(progress: Progress, what: str, total: int) -> Callable[[], None]:

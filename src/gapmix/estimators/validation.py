@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from gapmix.estimators.warning import warn_user
+from gapmix.estimators.warning import Advised, warn_user
 
 CODE_SHARE = 0.005  # an extreme integer is suspected if at least this share of the values equals it
 MAX_NAMES = 5  # names listed in a message before "and N more"
@@ -247,11 +247,12 @@ def warn_codes(x: np.ndarray, weight: np.ndarray, names: list[str]) -> None:
             rest = column[beyond]
             gap = min(abs(rest.min() - code), abs(rest.max() - code))
             if gap > 2.0 * (rest.max() - rest.min()) and np.unique(rest).size >= 5:
-                warn_user(
+                fact = (
                     f"Column {name}: the value {code:g} occurs {n_code} times, far from all others "
-                    f"({rest.min():g} to {rest.max():g}). It is taken as a number. If it stands "
-                    "for a gap, replace it by NaN first."
+                    f"({rest.min():g} to {rest.max():g}). It is taken as a number."
                 )
+                advice = "If it stands for a gap, replace it by NaN first."
+                warn_user(Advised(fact, "missing_values", advice))
 
 
 def _read_weight_values(sample_weight: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Warnings that point at the user's line, however deep inside they arise."""
+"""Warnings that point at the user's line, and messages that end in advice on a parameter."""
 
 from __future__ import annotations
 
@@ -13,6 +13,22 @@ import sklearn
 INSIDE = tuple(
     str(folder) + os.sep for folder in (Path(__file__).parents[1], Path(sklearn.__file__).parent)
 )
+
+
+class Advised(str):
+    """A message for a warning or an error: a fact, and advice on a parameter in Python's words.
+
+    Who speaks to others, as the command line does, takes the fact and says what to do about it.
+    """
+
+    fact: str
+    about: str  # the parameter
+
+    def __new__(cls, fact: str, about: str = "", advice: str = "") -> Advised:
+        """Return the whole message as a text; a copy that is unpickled begins with this text."""
+        message = super().__new__(cls, f"{fact} {advice}" if advice else fact)
+        message.fact, message.about = fact, about
+        return message
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

@@ -23,7 +23,7 @@ class Column(NamedTuple):
 
     name: str  # as it stands in the table
     kind: str  # NUMBER and CATEGORY are used; the others are passed through
-    whole: bool = False  # numbers, all of them whole
+    whole: bool = False  # numbers, all of them whole and below 2^53
     levels: tuple[str, ...] = ()  # of a category, sorted; the first is the one the others leave out
     n_missing: int = 0
 
@@ -76,10 +76,12 @@ def features(schema: Schema) -> tuple[Feature, ...]:
 def feature_names(schema: Schema) -> list[str]:
     """Return a name for each column of the matrix, all different."""
     names = unique_names([column.name for column in schema.columns])
-    return [
-        names[f.column] if f.level < 0 else f"{names[f.column]}={_level(schema, f)}"
-        for f in features(schema)
-    ]
+    return unique_names(
+        [
+            names[f.column] if f.level < 0 else f"{names[f.column]}={_level(schema, f)}"
+            for f in features(schema)
+        ]
+    )
 
 
 def _level(schema: Schema, feature: Feature) -> str:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import narwhals as nw
 
-from gapmix.tables.dialect import SAMPLE_BYTES, Dialect, Given, TableError, find_dialect
+from gapmix.storage.tablefiles import Dialect
+from gapmix.tables.dialect import SAMPLE_BYTES, Given, TableError, find_dialect
 from gapmix.tables.schema import CallError, Note, show
 from gapmix.tables.textfile import MAX_COLUMNS, read_blocks, read_header
 
