@@ -33,7 +33,7 @@ from gapmix.em import checkpoint
 from gapmix.engines.contract import EngineError
 from gapmix.engines.dask import open_local_cluster
 from gapmix.engines.sources import Source, open_source
-from gapmix.estimators.streamed import fit_source
+from gapmix.fitting.progress import listening
 
 N_ITERATIONS = 16
 OPTIONS = {"n_components": 3, "tol": 0.0, "max_iter": N_ITERATIONS, "random_state": 0}
@@ -132,7 +132,8 @@ def _fit_with_kill(
 def _end_of(client: Client, source: Source, wanted: dict[str, bytes], watch: Any) -> str:
     began = time.monotonic()
     try:
-        model = fit_source(GaussianMixture(**OPTIONS, engine=client), source, progress=watch)
+        with listening(None, pieces=watch):
+            model = GaussianMixture(**OPTIONS, engine=client).fit(source)
     except EngineError as error:
         late = time.monotonic() - began > LIMIT
         return f"{type(error).__name__} {'too late' if late else 'in time'}"

@@ -10,7 +10,9 @@ from benchmarks.problems import Problem
 from gapmix import GaussianMixture
 from gapmix import units as scaling
 from gapmix.em import run as em
-from gapmix.estimators import options
+from gapmix.fitting import starting
+from gapmix.fitting.matrix import log_unit, make_matrix, plan_rows
+from gapmix.fitting.spec import make_settings
 from gapmix.parameters import Parameters
 from gapmix.plan.planner import Plan
 from gapmix.plan.rows import Rows
@@ -86,11 +88,13 @@ def make_mixture(problem: Problem, start: Start, **parameters: Any) -> GaussianM
 
 def set_up(mixture: GaussianMixture, x: np.ndarray) -> Work:
     """Return what `mixture.fit(x)` makes before it iterates; no row of `x` may be empty."""
-    weight = np.ones(len(x))
-    units = scaling.measure(x, weight)
-    plan, rows = mixture._plan_rows(x, weight, units, mixture.solver)
-    settings = options.settings(mixture, units, float(rows.weight.sum()))
-    start = mixture._start(rows, units, np.random.default_rng(0))
+    spec, _ = mixture._check()
+    names = [str(j) for j in range(x.shape[1])]
+    matrix = make_matrix(x, np.ones(len(x)), names, spec.covariance_type)
+    units = matrix.units
+    plan, rows = plan_rows(spec, matrix, spec.solver)
+    settings = make_settings(spec, units, float(rows.weight.sum()))
+    start = starting.make_start(spec, rows, units, np.random.default_rng(0))
     return Work(SOLVERS[plan.solver], rows, settings, start, units, plan)
 
 
@@ -121,7 +125,7 @@ def maximise(work: Work, state: State, statistics: Statistics) -> State:
     return State(
         parameters,
         solver.prepare(parameters),
-        value - options.log_unit(work.rows, work.units),
+        value - log_unit(work.rows, work.units),
         value + prior / total,
         notes,
     )

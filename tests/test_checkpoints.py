@@ -134,7 +134,8 @@ def test_damage_to_a_checkpoint_is_told(tmp_path):
 SCRIPT = """
 import sys, warnings
 import numpy as np
-from gapmix import GaussianMixture, checkpoint, save
+from gapmix import GaussianMixture, save
+from gapmix.em import checkpoint
 from gapmix.engines.sources import open_source
 warnings.simplefilter("ignore")
 checkpoint.EVERY_ITERATIONS = 1

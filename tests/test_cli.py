@@ -21,7 +21,7 @@ import pytest
 from tests.smalltables import FIT, N, cells, make_rows, write_rows
 
 from gapmix import GaussianMixture, GaussianMixtureImputer, load, save
-from gapmix.estimators.progress import listening
+from gapmix.fitting.progress import listening
 
 # ------------------------------------------------------------------ filling
 

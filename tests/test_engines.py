@@ -21,7 +21,8 @@ from gapmix.engines.dask import DaskEngine, open_local_cluster
 from gapmix.engines.local import ShardThreads
 from gapmix.engines.shards import Message, Spec, build, sum_shard
 from gapmix.engines.sources import open_source
-from gapmix.estimators.streamed import fit_source, impute_source
+from gapmix.estimators.pieces import impute_source
+from gapmix.fitting.progress import listening
 from gapmix.parameters import Parameters
 from gapmix.plan.costs import DEFAULT
 from gapmix.solvers import SOLVERS
@@ -252,7 +253,8 @@ def test_workers_that_all_die_and_come_back_elsewhere_change_no_bit():
             if what == "pass" and n_told in (len(source.pieces), 5 * len(source.pieces)):
                 os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
 
-        model = fit_source(GaussianMixture(**OPTIONS, engine=client), source, progress=watch)
+        with listening(None, pieces=watch):
+            model = GaussianMixture(**OPTIONS, engine=client).fit(source)
     assert bits(model) == wanted
 
 
@@ -269,8 +271,9 @@ def test_a_cluster_that_is_gone_is_an_error_not_a_hang(monkeypatch):
                 cluster.scale(0)
 
         began = time.monotonic()
-        with pytest.raises(EngineError, match=r"gone|lost"):
-            fit_source(GaussianMixture(**OPTIONS, engine=client), source, progress=watch)
+        lost = pytest.raises(EngineError, match=r"gone|lost")
+        with lost, listening(None, pieces=watch):
+            GaussianMixture(**OPTIONS, engine=client).fit(source)
         assert time.monotonic() - began < 60
 
 

@@ -22,6 +22,7 @@ ROOMS = [
     "em",
     "density",
     "starts",
+    "fitting",
     "selection",
     "engines",
     "estimators",

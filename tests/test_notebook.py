@@ -21,7 +21,7 @@ from gapmix import (
     load,
     save,
 )
-from gapmix.estimators.progress import NotebookHandler, make_handler
+from gapmix.fitting.progress import NotebookHandler, make_handler
 
 X = make_rows(60, 3)
 Y = np.nan_to_num(X[:, 0])

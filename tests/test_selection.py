@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from gapmix import GaussianMixtureClassifier, GaussianMixtureImputer, GaussianMixtureRegressor
-from gapmix.estimators import automatic
+from gapmix.selection import choose
 from gapmix.selection.sizes import (
     SIZES,
     Candidate,
@@ -224,14 +224,14 @@ def test_the_same_seed_chooses_alike_and_a_given_size_is_not_compared(kind):
 
 def test_long_tables_are_compared_on_some_of_their_rows(monkeypatch):
     seen = []
-    fit = automatic.Task.fit
+    fit = choose.fit
 
-    def count(task, mixture):
-        seen.append(len(task.x))
-        return fit(task, mixture)
+    def count(spec, matrix, *args, **kwargs):
+        seen.append(matrix.n_given)
+        return fit(spec, matrix, *args, **kwargs)
 
-    monkeypatch.setattr(automatic.Task, "fit", count)
-    monkeypatch.setattr(automatic, "MAX_ROWS", 100)
+    monkeypatch.setattr(choose, "fit", count)
+    monkeypatch.setattr(choose, "MAX_ROWS", 100)
     x, _ = make_groups(400)
     imputer = GaussianMixtureImputer(random_state=0, max_components=3).fit(x)
     n_tried = len(imputer.selection_)

@@ -14,10 +14,11 @@ import pytest
 
 from gapmix import GaussianMixture
 from gapmix import units as scaling
+from gapmix.engines import pieces as in_pieces
 from gapmix.engines import sources
 from gapmix.engines.sources import SourceError, open_source, read, read_memory
-from gapmix.estimators import streamed
-from gapmix.estimators.streamed import fit_source, impute_source
+from gapmix.estimators.pieces import impute_source
+from gapmix.fitting.progress import listening
 
 FULL = "GAPMIX_FULL" in os.environ
 
@@ -130,8 +131,8 @@ def test_what_the_sample_never_shows_is_learned_from_all_rows(monkeypatch):
     rare = np.full(len(x), np.nan)
     rare[seen] = x[seen, 3]
     x[:, 3] = rare  # some 40 values in 3,000 rows
-    monkeypatch.setattr(streamed, "MAX_SAMPLE", 100)
-    monkeypatch.setattr(streamed, "SAMPLE_PER_NUMBER", 1)
+    monkeypatch.setattr(in_pieces, "MAX_SAMPLE", 100)
+    monkeypatch.setattr(in_pieces, "SAMPLE_PER_NUMBER", 1)
     options = {"n_components": 1, "tol": 1e-9, "max_iter": 500, "random_state": 0}
     pieces = GaussianMixture(**options).fit(open_source(x, rows_per_piece=500))
     whole = GaussianMixture(**options).fit(x)
@@ -158,7 +159,8 @@ def test_filling_in_pieces_writes_the_rows_in_order(suffix, tmp_path, make_sourc
     model = GaussianMixture(2, random_state=0).fit(source)
     told = []
     out = tmp_path / f"out.{suffix}"
-    impute_source(model, source, out, progress=lambda *args: told.append(args))
+    with listening(None, pieces=lambda *args: told.append(args)):
+        impute_source(model, source, out)
     frame = pd.read_parquet(out) if suffix == "parquet" else pd.read_csv(out)
     assert list(frame.columns) == list(source.names)
     np.testing.assert_allclose(
@@ -171,7 +173,8 @@ def test_filling_in_pieces_writes_the_rows_in_order(suffix, tmp_path, make_sourc
 def test_progress_is_told_piece_by_piece(make_source):
     told = []
     source = make_source("array", make_rows())
-    fit_source(GaussianMixture(2), source, progress=lambda *args: told.append(args))
+    with listening(None, pieces=lambda *args: told.append(args)):
+        GaussianMixture(2).fit(source)
     n = len(source.pieces)
     assert told[:n] == [("survey", i + 1, n) for i in range(n)]
     assert told[n : 2 * n] == [("pass", i + 1, n) for i in range(n)]
@@ -217,15 +220,14 @@ def test_a_missing_optional_package_is_named():
 MEMORY_SCRIPT = """
 import resource, sys, warnings
 from gapmix import GaussianMixture
-from gapmix.estimators import streamed
-from gapmix.estimators.streamed import fit_source, impute_source
+from gapmix.estimators.pieces import impute_source
 from gapmix.engines.sources import open_source
 warnings.simplefilter("ignore")
 small = open_source(sys.argv[2])
-fit_source(GaussianMixture(3, max_iter=2, n_jobs=2), small)  # compiles what is used
+GaussianMixture(3, max_iter=2, n_jobs=2).fit(small)  # compiles what is used
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 source = open_source(sys.argv[1], memory=sys.argv[3])
-model = fit_source(GaussianMixture(3, max_iter=int(sys.argv[5]), random_state=0, n_jobs=2), source)
+model = GaussianMixture(3, max_iter=int(sys.argv[5]), random_state=0, n_jobs=2).fit(source)
 impute_source(model, source, sys.argv[4])
 print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

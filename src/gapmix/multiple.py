@@ -19,17 +19,16 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from gapmix.estimators import options
+from gapmix.estimators import checks
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import (
     column_names,
     fill_frame,
-    list_names,
     read_table,
     read_weights,
 )
-from gapmix.wording import align
+from gapmix.wording import align, list_names
 
 BOOTSTRAPS = ("rows", "bayesian", None)
 # A bootstrap fit must leave the fit it starts from: it goes on until an iteration gains less than
@@ -109,7 +108,7 @@ def impute_many(
     >>> bool(pooled.low < 0 < pooled.high)
     True
     """
-    options.check_positive_int("n_imputations", n_imputations)
+    checks.check_positive_int("n_imputations", n_imputations)
     _check_bootstrap(bootstrap)
     imputer = GaussianMixtureImputer() if imputer is None else imputer
     _check_imputer(imputer)

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from gapmix.cli.fitting import make_imputer, telling
 from gapmix.cli.reading import read_table, require_numbers
 from gapmix.cli.requests import Fitting, Reading, Watch
-from gapmix.estimators.progress import listening
+from gapmix.fitting.progress import listening
 from gapmix.tables.dialect import TableError
 from gapmix.tables.frames import named_rows
 from gapmix.tables.schema import NUMBER, Note, feature_names, features

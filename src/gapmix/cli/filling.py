@@ -328,7 +328,7 @@ def _write_tables(
                     key = None if draw is None else [seed, draw, number]
                     encoded = encode(chunk, schema, ready.table.marks, dialect)
                     began = time.perf_counter()
-                    filled, std = _complete(ready, encoded.x, key)
+                    filled, std = _complete(ready, encoded.x, key, std=writing.std)
                     seconds += time.perf_counter() - began
                     made = decode(chunk, schema, encoded, filled, std, output, dialect)
                     n_unknown += encoded.n_unknown
@@ -349,13 +349,15 @@ def _write_tables(
 
 
 def _complete(
-    ready: TableAndModel, x: np.ndarray, key: list[int] | None
+    ready: TableAndModel, x: np.ndarray, key: list[int] | None, *, std: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return rows of the table's matrix filled by means, or by a draw, and deviations of means."""
     back = np.argsort(ready.places)
-    if key is None:
-        filled, std = ready.imputer.impute_with_std(_rows(ready, x))
-        return filled[:, back], std[:, back]
+    if key is None and std:
+        filled, deviations = ready.imputer.impute_with_std(_rows(ready, x))
+        return filled[:, back], deviations[:, back]
+    if key is None:  # indicators, if there are any, stand behind the columns
+        return np.asarray(ready.imputer.transform(_rows(ready, x)))[:, back], None
     drawn, rows = x.copy(), np.flatnonzero(np.isnan(x).any(axis=1))
     if rows.size:
         drawn[rows] = ready.imputer.sample(_rows(ready, x[rows]), 1, _random(key))[0][:, back]

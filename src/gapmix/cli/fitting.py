@@ -15,12 +15,12 @@ from gapmix.cli.models import columns_to_plain, marks_to_parameter
 from gapmix.cli.reading import OpenTable, read_bounds, require_numbers
 from gapmix.cli.requests import Fitting, Watch
 from gapmix.estimators.imputer import GaussianMixtureImputer
-from gapmix.estimators.progress import Event, listening
-from gapmix.estimators.warning import Advised
+from gapmix.fitting.progress import Event, listening
 from gapmix.selection.sizes import Candidate
 from gapmix.tables.dialect import TableError
 from gapmix.tables.frames import named_rows
 from gapmix.tables.schema import Note, feature_names
+from gapmix.wording import Advised
 
 ADVICE = {  # in place of what estimators advise on their parameters
     "missing_values": "If it stands for a gap, name it in --missing-values.",

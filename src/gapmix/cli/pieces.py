@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix.cli.requests import Watch
+from gapmix.engines.pieces import FilledPiece
 from gapmix.engines.sources import (
     SUFFIXES,
     ParquetPiece,
@@ -18,7 +19,6 @@ from gapmix.engines.sources import (
     open_source,
     read_columns,
 )
-from gapmix.estimators.streamed import FilledPiece
 from gapmix.storage.extras import need
 from gapmix.storage.tablefiles import PARQUET, is_parquet
 from gapmix.tables.dialect import TableError

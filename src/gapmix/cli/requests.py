@@ -9,7 +9,7 @@ from gapmix.tables.dialect import Given
 from gapmix.tables.schema import Note, Roles
 
 if TYPE_CHECKING:
-    from gapmix.estimators.progress import Event
+    from gapmix.fitting.progress import Event
 
 
 class Reading(NamedTuple):

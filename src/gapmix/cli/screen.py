@@ -20,7 +20,7 @@ from rich.text import Text
 from gapmix.tables.schema import CONTROL, Note
 
 if TYPE_CHECKING:
-    from gapmix.estimators.progress import Event
+    from gapmix.fitting.progress import Event
 
 LINE_EVERY = 10.0  # seconds between lines where there is no terminal
 STOPPING = "Ending the fit after this iteration; Ctrl-C again gives up."

@@ -31,10 +31,11 @@ from gapmix.cli.requests import Fitting, Reading, Streaming, Watch, Writing
 from gapmix.em import checkpoint
 from gapmix.engines.contract import EngineError
 from gapmix.engines.sources import DEFAULT_MEMORY, ParquetPiece, Source, read
-from gapmix.estimators import automatic
+from gapmix.estimators.base import HANDED_ON
 from gapmix.estimators.imputer import GaussianMixtureImputer, allowed_values, as_imputer
-from gapmix.estimators.progress import listening
-from gapmix.estimators.streamed import fill_pieces, fit_source
+from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.pieces import fill_source
+from gapmix.fitting.progress import listening
 from gapmix.starts.kmeans import MAX_SAMPLE
 from gapmix.tables.coding import match_columns
 from gapmix.tables.dialect import TableError
@@ -144,12 +145,17 @@ def _fit(
     table = open_pieces(place, layout, schema, feature_names(schema), _memory(reading))
     imputer = make_imputer(fitting).set_params(bounds=read_bounds(fitting.bounds, schema))
     ear = Ear(watch)
-    with telling(watch), listening(ear.hear):
-        n_components = _find_size(imputer, table.source, fitting, watch)
-        mixture = automatic.make(imputer, n_components, fitting.seed)
-        mixture.set_params(engine=how.scheduler or "threads", checkpoint=how.checkpoint)
+    with telling(watch), listening(ear.hear, _shower(place, fitting, watch)):
+        mixture = GaussianMixture(
+            _find_size(imputer, table.source, fitting, watch),
+            random_state=fitting.seed,
+            engine=how.scheduler or "threads",
+            n_jobs=fitting.threads,
+            checkpoint=how.checkpoint,
+            **{name: getattr(imputer, name) for name in HANDED_ON},
+        )
         _tell_resume(how, watch)
-        fit_source(mixture, table.source, progress=_shower(place, fitting, watch))
+        mixture.fit(table.source)
         constant = find_constants(table.source)
     mixture.set_params(engine="threads", n_jobs=None, checkpoint=None)  # it goes to other places
     imputer = as_imputer(mixture, imputer, constant)
@@ -274,7 +280,7 @@ def _fill(
     watch.stage(f"Writing {writing.path.name}", len(table.source.pieces), "pieces")
     n_filled = np.zeros(table.source.d, dtype=int)
     source = table.source._replace(names=None)
-    parts = fill_pieces(mixture, source, bounds=allowed_values(ready.imputer))
+    parts = fill_source(mixture, source, allowed_values(ready.imputer))
     with (
         telling(watch),
         writing_to(writing.path, types.names, None, watch, raw=writing.raw) as sink,

@@ -10,6 +10,7 @@ from gapmix.density.fitted import (
     fill_means,
     marginal,
     quantiles,
+    sample_rows,
     score,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "fill_means",
     "marginal",
     "quantiles",
+    "sample_rows",
     "score",
 ]

@@ -13,7 +13,12 @@ import numpy as np
 from gapmix import units as scaling
 from gapmix.density import conditional
 from gapmix.density.conditional import Filled, Prepared, Scores
-from gapmix.parameters import Parameters, marginal_parameters, parameters_to_internal
+from gapmix.parameters import (
+    Parameters,
+    dense_covariances,
+    marginal_parameters,
+    parameters_to_internal,
+)
 from gapmix.plan.rows import Rows, prepare_rows
 from gapmix.solvers import SOLVERS
 from gapmix.threads import open_engine
@@ -100,3 +105,15 @@ def draw(density: Density, x: np.ndarray, n_draws: int, rng: np.random.Generator
         inside = scaling.to_internal(x, density.units)
         draws = conditional.draw(prepared, inside, resp, n_draws, rng)
     return np.where(np.isnan(x), scaling.to_user(draws, density.units), x)
+
+
+def sample_rows(
+    density: Density, n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return new rows (n, d) and the component each came from, (n,), components in order."""
+    inside = parameters_to_internal(density.parameters, density.units)
+    labels = np.repeat(np.arange(len(inside.weights)), rng.multinomial(n, inside.weights))
+    noise = rng.standard_normal((n, inside.means.shape[1]))
+    for k, chol in enumerate(np.linalg.cholesky(dense_covariances(inside))):
+        noise[labels == k] = noise[labels == k] @ chol.T
+    return density.parameters.means[labels] + noise * density.units.scale, labels

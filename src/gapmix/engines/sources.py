@@ -143,7 +143,7 @@ def open_source(
     Returns
     -------
     Source
-        For `GaussianMixture.fit` and `gapmix.estimators.streamed.impute_source`. Nothing but the
+        For `GaussianMixture.fit` and `gapmix.estimators.pieces.impute_source`. Nothing but the
         size of the table has been read.
 
     Examples

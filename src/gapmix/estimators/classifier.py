@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, logsumexp, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, compute_class_weight
+from scipy.special import log_softmax, logsumexp
+from sklearn.base import ClassifierMixin
+from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix import density
-from gapmix.estimators import automatic, options
-from gapmix.estimators.automatic import Chosen, Task
-from gapmix.estimators.glance import GlanceMixin
+from gapmix.estimators.base import MixtureBased, warn_of_stops
 from gapmix.estimators.labels import find_classes, read_labels, read_priors
-from gapmix.estimators.mixture import GaussianMixture
-from gapmix.estimators.validation import (
-    column_names,
-    keeping_last_fit,
-    read_table,
-    read_weights,
-    warn_codes,
-)
-
-COOLEST, HOTTEST = 0.02, 1.5  # range of the exponent that calibrates densities
-MAX_ROUNDS = 20  # of sharing unlabelled rows among classes
-SMALLEST_CHANGE = 1e-3  # mean change of the shares at which sharing ends
+from gapmix.estimators.validation import column_names, keeping_last_fit, read_table, read_weights
+from gapmix.estimators.warning import warn_codes, warn_of_unknown
+from gapmix.fitting.matrix import are_useful, check_reach, measure_units
+from gapmix.selection.choose import Task, choose
+from gapmix.selection.classes import find_exponent, pool, score_classes, share_out
 
 
-class GaussianMixtureClassifier(GlanceMixin, ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
     """Classification by the density of each class, with gaps anywhere.
 
     Every class gets a Gaussian mixture of its own, fitted by exact EM. A row is compared with the
@@ -100,53 +89,10 @@ class GaussianMixtureClassifier(GlanceMixin, ClassifierMixin, BaseEstimator):
     array([[0., 1.]])
     """
 
-    def __init__(
-        self,
-        n_components: int | str = "auto",
-        *,
-        average: bool = True,
-        max_components: int | None = None,
-        priors: Any = None,
-        class_weight: Any = None,
-        use_unlabelled: bool = False,
-        calibrate: bool = True,
-        covariance_type: str = "full",
-        tol: float = 1e-3,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        shrinkage: float | str = "auto",
-        mean_shrinkage: float | str = "auto",
-        solver: Any = "auto",
-        accelerate: str | None = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.average = average
-        self.max_components = max_components
-        self.priors = priors
-        self.class_weight = class_weight
-        self.use_unlabelled = use_unlabelled
-        self.calibrate = calibrate
-        self.covariance_type = covariance_type
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.shrinkage = shrinkage
-        self.mean_shrinkage = mean_shrinkage
-        self.solver = solver
-        self.accelerate = accelerate
-        self.random_state = random_state
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+    priors: Any = None
+    class_weight: Any = None
+    use_unlabelled: bool = False
+    calibrate: bool = True
 
     # ---------------------------------------------------------------- fitting
 
@@ -167,7 +113,7 @@ class GaussianMixtureClassifier(GlanceMixin, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        self._check_parameters()
+        self._check_parameters("use_unlabelled", "calibrate")
         x = read_table(self, X, reset=True, min_rows=2)
         labels, known = read_labels(self, y, len(x))
         weight = read_weights(sample_weight, len(x))
@@ -175,43 +121,46 @@ class GaussianMixtureClassifier(GlanceMixin, ClassifierMixin, BaseEstimator):
         warn_codes(x, weight, names)
         classes, code = find_classes(labels, known, weight)
         weight = weight * self._class_weights(classes, code, labels[known])
-        units = options.measure_units(x, weight, self.covariance_type, names)
-        options.warn_unknown(x, weight, names)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-
+        units = measure_units(x, weight, self.covariance_type, names)
+        warn_of_unknown(weight @ ~np.isnan(x) > 0, names)
+        wanted = self._wanted()
         tasks = [
             Task(x[code == c], weight[code == c], names, whole_rows=True, units=units)
             for c in range(len(classes))
         ]
         self._refuse_small_classes(classes, tasks)
-        pooled = self._pool(tasks, seed)
+        pooled = pool(wanted, tasks)
         tasks = [task._replace(pooled=pooled) for task in tasks]
-        chosen = [automatic.fit(self, task, seed + c) for c, task in enumerate(tasks)]
-        mixtures = [each.mixture for each in chosen]
+        chosen = [
+            choose(wanted._replace(seed=wanted.seed + c), task) for c, task in enumerate(tasks)
+        ]
+        warn_of_stops(text for each in chosen for text in each.advice)
+        fits = [each.fitted for each in chosen]
         totals = np.array([task.weight.sum() for task in tasks])
         priors = read_priors(self.priors, classes, totals)
-        exponent = self._calibrate(chosen, priors)
+        exponent = find_exponent(chosen, priors, self.n_jobs) if self.calibrate else 1.0
         if self.use_unlabelled and (code < 0).any():
             loose = Task(x[code < 0], weight[code < 0], names)
-            mixtures, priors = self._share_out(loose, tasks, mixtures, priors, exponent)
+            learns = self.priors is None
+            fits, priors = share_out(
+                wanted, loose, tasks, fits, priors, exponent, learns_priors=learns
+            )
+            warn_of_stops(fitted.advice for fitted in fits)
         self.classes_ = classes
-        self.mixtures_ = mixtures
+        self.mixtures_ = [
+            self._to_mixture(fitted, wanted.seed + c) for c, fitted in enumerate(fits)
+        ]
         self.selection_ = [each.candidates for each in chosen]
         self.priors_ = priors
         self.exponent_ = exponent
-        self.n_iter_ = max(mixture.n_iter_ for mixture in mixtures)
+        self.n_iter_ = max(fitted.n_iter for fitted in fits)
         return self
-
-    def _check_parameters(self) -> None:
-        automatic.check(self)
-        for name in ("use_unlabelled", "calibrate"):
-            options.check_switch(name, getattr(self, name))
 
     def _refuse_small_classes(self, classes: np.ndarray, tasks: list[Task]) -> None:
         """Raise an error that names a class with too few rows for a mixture."""
         n_needed = 1 if self.n_components == "auto" else int(self.n_components)
         for label, task in zip(classes.tolist(), tasks, strict=True):
-            n_useful = int(((task.weight > 0) & ~np.isnan(task.x).all(axis=1)).sum())
+            n_useful = int(are_useful(task.x, task.weight).sum())
             if n_useful < n_needed:
                 raise ValueError(
                     f"Class {label!r} has {n_useful} of {len(task.x)} rows with an observed value, "
@@ -230,71 +179,6 @@ class GaussianMixtureClassifier(GlanceMixin, ClassifierMixin, BaseEstimator):
                 "leave a class out, leave out its rows."
             )
         return np.where(code >= 0, factor[np.maximum(code, 0)], 1.0)
-
-    def _pool(self, tasks: list[Task], seed: int) -> np.ndarray:
-        """Return the covariance within classes, in the user's units: one Gaussian for each."""
-        total = sum(float(task.weight.sum()) for task in tasks)
-        pooled = 0.0
-        for task in tasks:
-            one = automatic.make(self, 1, seed).set_params(covariance_type="full")
-            share = float(task.weight.sum()) / total
-            with warnings.catch_warnings():  # a prior may be rough; the fits under it are told of
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                pooled = pooled + share * task.fit(one).covariances_[0]
-        return np.asarray(pooled)
-
-    def _calibrate(self, chosen: list[Chosen], priors: np.ndarray) -> float:
-        """Return the power of the densities that makes held-out rows most probable in their class.
-
-        The densities are those of fits that have not seen these rows.
-        """
-        blind = [each.blind for each in chosen]
-        if not self.calibrate or any(each is None for each in blind):
-            return 1.0
-        held = [each.held for each in chosen if each.held is not None]
-        truth = np.repeat(np.arange(len(held)), [len(rows) for rows in held])
-        if not truth.size:
-            return 1.0
-        log_prob = _class_densities([m for m in blind if m], np.concatenate(held), self.n_jobs)
-
-        def loss(log_exponent: float) -> float:
-            joint = np.exp(log_exponent) * log_prob + np.log(priors)
-            return -float(log_softmax(joint, axis=1)[np.arange(len(truth)), truth].mean())
-
-        ends = np.log([COOLEST, HOTTEST])
-        return float(np.exp(minimize_scalar(loss, bounds=ends, method="bounded").x))
-
-    def _share_out(
-        self,
-        loose: Task,
-        tasks: list[Task],
-        mixtures: list[GaussianMixture],
-        priors: np.ndarray,
-        exponent: float,
-    ) -> tuple[list[GaussianMixture], np.ndarray]:
-        """Share rows without a label among the classes by their probabilities, and fit again.
-
-        This is EM once more, with the label as what is missing: every round raises the likelihood
-        of labelled and unlabelled rows together when densities are not raised to a power.
-        """
-        share = np.zeros((len(loose.x), len(tasks)))
-        for _ in range(MAX_ROUNDS):
-            before = share
-            joint = exponent * _class_densities(mixtures, loose.x, self.n_jobs) + np.log(priors)
-            share = softmax(joint, axis=1)
-            if np.abs(share - before).mean() < SMALLEST_CHANGE:
-                break
-            for c, (task, mixture) in enumerate(zip(tasks, mixtures, strict=True)):
-                together = task._replace(
-                    x=np.concatenate([task.x, loose.x]),
-                    weight=np.concatenate([task.weight, loose.weight * share[:, c]]),
-                )
-                together.fit(mixture.set_params(warm_start=True)).set_params(warm_start=False)
-            own = np.array([task.weight.sum() for task in tasks])
-            if self.priors is None:
-                totals = own + loose.weight @ share
-                priors = totals / totals.sum()
-        return mixtures, priors
 
     # ---------------------------------------------------------------- using
 
@@ -322,13 +206,6 @@ class GaussianMixtureClassifier(GlanceMixin, ClassifierMixin, BaseEstimator):
         """Return log p(x_o | class), (n, n_classes)."""
         check_is_fitted(self)
         x = read_table(self, X, reset=False)
-        options.check_reach(x, self.mixtures_[0]._scaling, column_names(self))
-        return _class_densities(self.mixtures_, x, self.n_jobs)
-
-
-def _class_densities(
-    mixtures: list[GaussianMixture], x: np.ndarray, n_jobs: int | None
-) -> np.ndarray:
-    """Return log p(x_o | class), (n, n_classes)."""
-    models = [mixture._density()._replace(n_jobs=n_jobs) for mixture in mixtures]
-    return np.column_stack([density.score(model, x).log_prob for model in models])
+        check_reach(x, self.mixtures_[0]._scaling, column_names(self))
+        models = [mixture._density()._replace(n_jobs=self.n_jobs) for mixture in self.mixtures_]
+        return score_classes(models, x)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils import check_random_state
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix import density
-from gapmix.density.conditional import Filled
-from gapmix.density.fitted import Density
-from gapmix.estimators import automatic, options
+from gapmix.density import Density
+from gapmix.estimators import checks
+from gapmix.estimators.base import HANDED_ON, MixtureBased, warn_of_stops
 from gapmix.estimators.bounds import read_bounds
-from gapmix.estimators.glance import GlanceMixin
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.random import make_rng
 from gapmix.estimators.validation import (
     column_names,
     fill_frame,
@@ -25,12 +25,15 @@ from gapmix.estimators.validation import (
     read_table,
     read_targets,
     read_weights,
-    warn_codes,
 )
-from gapmix.selection import sizes as selection
+from gapmix.estimators.warning import warn_codes, warn_of_unknown
+from gapmix.fitting.matrix import check_reach
+from gapmix.selection.choose import Task, choose
+from gapmix.selection.sizes import nominal_coverage
 
 
-class GaussianMixtureImputer(GlanceMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBased):
     """Fill gaps by their conditional mean under a Gaussian mixture fitted by exact EM.
 
     A transformer in the family of :class:`sklearn.impute.SimpleImputer` and
@@ -125,53 +128,10 @@ class GaussianMixtureImputer(GlanceMixin, OneToOneFeatureMixin, TransformerMixin
     (3, 5, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int | str = "auto",
-        *,
-        average: bool = True,
-        max_components: int | None = None,
-        missing_values: Any = np.nan,
-        add_indicator: bool = False,
-        bounds: dict[Any, tuple[float | None, float | None]] | None = None,
-        use_target: bool = False,
-        covariance_type: str = "full",
-        tol: float = 1e-3,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        shrinkage: float | str = "auto",
-        mean_shrinkage: float | str = "auto",
-        solver: Any = "auto",
-        accelerate: str | None = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.average = average
-        self.max_components = max_components
-        self.missing_values = missing_values
-        self.add_indicator = add_indicator
-        self.bounds = bounds
-        self.use_target = use_target
-        self.covariance_type = covariance_type
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.shrinkage = shrinkage
-        self.mean_shrinkage = mean_shrinkage
-        self.solver = solver
-        self.accelerate = accelerate
-        self.random_state = random_state
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+    missing_values: Any = np.nan
+    add_indicator: bool = False
+    bounds: dict[Any, tuple[float | None, float | None]] | None = None
+    use_target: bool = False
 
     # ---------------------------------------------------------------- fitting
 
@@ -198,15 +158,15 @@ class GaussianMixtureImputer(GlanceMixin, OneToOneFeatureMixin, TransformerMixin
         """Fit to X and return it filled; with `use_target`, rows see their target."""
         x, targets = self._fit(X, y, sample_weight)
         if targets is None:
-            return self._finish(x, self._fill(x).mean)
+            return self._finish(x, self._fill(x))
         joint = np.column_stack([x, targets])
-        filled = density.fill(self.mixture_._density(), joint).mean[:, : x.shape[1]]
+        filled = density.fill_means(self.mixture_._density(), joint)[:, : x.shape[1]]
         return self._finish(x, self._bounded(x, filled))
 
     @keeping_last_fit
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """Fit; return the table as a matrix, and the targets if they are modelled."""
-        self._check_parameters()
+        self._check_parameters("add_indicator", "use_target")
         x = read_table(self, X, reset=True, min_rows=2, missing_values=self.missing_values)
         names = column_names(self)
         read_bounds(self.bounds, names, getattr(self, "feature_names_in_", None))
@@ -217,38 +177,34 @@ class GaussianMixtureImputer(GlanceMixin, OneToOneFeatureMixin, TransformerMixin
         if targets is not None:
             joint = np.column_stack([x, targets])
             all_names = names + [f"target {j}" for j in range(targets.shape[1])]
-        options.warn_unknown(joint, weight, all_names)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        task = automatic.Task(joint, weight, all_names)
-        chosen = automatic.fit(self, task, seed)
+        wanted, task = self._wanted(), Task(joint, weight, all_names)
+        warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
+        chosen = choose(wanted, task)
+        warn_of_stops(chosen.advice)
         self.constant_ = _find_constants(x[weight > 0])
         gaps = np.isnan(x).any(axis=0)
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
         self.__dict__.pop("columns_", None)  # of another table
-        self.mixture_ = chosen.mixture
+        self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
         self.selection_ = chosen.candidates
         self.calibration_ = chosen.calibration
-        self.n_components_ = len(chosen.mixture.weights_)
-        self.n_iter_ = chosen.mixture.n_iter_
+        self.n_components_ = len(self.mixture_.weights_)
+        self.n_iter_ = chosen.fitted.n_iter
         return x, targets
-
-    def _check_parameters(self) -> None:
-        automatic.check(self)
-        for name in ("add_indicator", "use_target"):
-            options.check_switch(name, getattr(self, name))
 
     # ---------------------------------------------------------------- filling
 
     def transform(self, X: Any) -> Any:
         """Return X with every gap filled by its conditional mean given the rest of its row."""
         x = self._read(X)
-        return self._finish(x, self._fill(x).mean)
+        return self._finish(x, self._fill(x))
 
     def impute_with_std(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return X filled, and the standard deviation of each filled cell (0 where observed)."""
         x = self._read(X)
-        filled = self._fill(x)
-        return filled.mean, filled.std
+        filled = density.fill(self._density(), x)
+        std = np.where(np.isnan(self.constant_), filled.std, 0.0)
+        return self._bounded(x, filled.mean), std
 
     def intervals(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Return lower and upper ends of intervals that hold each gap with probability `coverage`.
@@ -260,7 +216,7 @@ class GaussianMixtureImputer(GlanceMixin, OneToOneFeatureMixin, TransformerMixin
         if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
             raise ValueError(f"coverage={coverage!r} must lie strictly between 0 and 1.")
         x = self._read(X)
-        half = 0.5 * selection.nominal_coverage(float(coverage), self.calibration_)
+        half = 0.5 * nominal_coverage(float(coverage), self.calibration_)
         levels = np.array([0.5 - half, 0.5 + half])
         low, high = (self._bounded(x, q) for q in density.quantiles(self._density(), x, levels))
         return low, high
@@ -270,10 +226,9 @@ class GaussianMixtureImputer(GlanceMixin, OneToOneFeatureMixin, TransformerMixin
 
         A component is drawn first, then its Gaussian; observed values come back as they were.
         """
-        options.check_positive_int("n_draws", n_draws)
+        checks.check_positive_int("n_draws", n_draws)
         x = self._read(X)
-        random = check_random_state(self.random_state if random_state is None else random_state)
-        rng = np.random.default_rng(random.randint(0, 2**31, size=4))
+        rng = make_rng(self.random_state if random_state is None else random_state)
         return self._bounded(x, density.draw(self._density(), x, n_draws, rng))
 
     def impute_frame(self, X: Any) -> Any:
@@ -282,7 +237,7 @@ class GaussianMixtureImputer(GlanceMixin, OneToOneFeatureMixin, TransformerMixin
         Columns without gaps come back untouched, of the type they had; filled ones are float64.
         """
         x = self._read(X)
-        return fill_frame(X, x, self._fill(x).mean)
+        return fill_frame(X, x, self._fill(x))
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return log p(x_o) of each row under the mixture."""
@@ -308,13 +263,11 @@ class GaussianMixtureImputer(GlanceMixin, OneToOneFeatureMixin, TransformerMixin
     def _read(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         x = read_table(self, X, reset=False, missing_values=self.missing_values)
-        options.check_reach(x, self._density().units, column_names(self))
+        check_reach(x, self._density().units, column_names(self))
         return x
 
-    def _fill(self, x: np.ndarray) -> Filled:
-        filled = density.fill(self._density(), x)
-        std = np.where(np.isnan(self.constant_), filled.std, 0.0)
-        return filled._replace(mean=self._bounded(x, filled.mean), std=std)
+    def _fill(self, x: np.ndarray) -> np.ndarray:
+        return self._bounded(x, density.fill_means(self._density(), x))
 
     def _bounded(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Bring filled values to their column's constant, if it is one, and within its bounds."""
@@ -351,9 +304,11 @@ def as_imputer(
     fitted to a part of the rows. `constant` (d,) are the values of constant columns, if known.
     """
     if imputer is None:
-        settings = {name: getattr(mixture, name) for name in automatic.HANDED_ON}
         imputer = GaussianMixtureImputer(
-            len(mixture.weights_), random_state=mixture.random_state, **settings
+            len(mixture.weights_),
+            random_state=mixture.random_state,
+            n_jobs=mixture.n_jobs,
+            **{name: getattr(mixture, name) for name in HANDED_ON},
         )
     if not hasattr(imputer, "selection_"):
         imputer.selection_, imputer.calibration_ = (), None

@@ -2,47 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import ConvergenceWarning
 
-from gapmix import density
-from gapmix import units as scaling
-from gapmix.density.fitted import Density
-from gapmix.em import checkpoint
-from gapmix.em import run as em
 from gapmix.engines.choose import is_remote
-from gapmix.engines.sources import is_source, open_source
-from gapmix.estimators import climb, options
-from gapmix.estimators.glance import GlanceMixin
-from gapmix.estimators.stream import partial_fit
-from gapmix.estimators.streamed import fit_source
+from gapmix.engines.pieces import fit_pieces
+from gapmix.engines.sources import Source, is_source, open_source
+from gapmix.estimators import checks
+from gapmix.estimators.answers import FittedMixture
+from gapmix.estimators.random import draw_entropy
 from gapmix.estimators.validation import (
     column_names,
     keeping_last_fit,
     read_table,
     read_weights,
-    warn_codes,
+    record_columns,
 )
-from gapmix.estimators.warning import Advised
-from gapmix.parameters import (
-    Parameters,
-    dense_covariances,
-    parameters_to_internal,
-    parameters_to_user,
-    rescale,
-)
-from gapmix.plan import planner as plan
-from gapmix.plan.patterns import find_patterns
-from gapmix.plan.rows import Rows, compress_rows, prepare_rows
-from gapmix.solvers.calibrate import costs_for
-from gapmix.starts import kmeans as initialize
+from gapmix.estimators.warning import warn_codes, warn_of_unknown, warn_user
+from gapmix.fitting.batches import fit_batch, refuse_options
+from gapmix.fitting.fitted import Fitted
+from gapmix.fitting.matrix import are_useful, check_reach, make_matrix
+from gapmix.fitting.spec import Running, Spec
+from gapmix.fitting.whole import fit
+from gapmix.plan import TreeOptions
+from gapmix.units import Scaling
 
 
-class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class GaussianMixture(FittedMixture):
     """Gaussian mixture fitted by exact EM to rows with gaps.
 
     A drop-in for :class:`sklearn.mixture.GaussianMixture` that takes NaN everywhere: every
@@ -191,73 +181,35 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
     (True, True)
     """
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        covariance_type: str = "full",
-        tol: float = 1e-3,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        init_params: str = "kmeans",
-        weights_init: Any = None,
-        means_init: Any = None,
-        precisions_init: Any = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        verbose_interval: int = 10,
-        weights: str = "learned",
-        solver: str | plan.TreeOptions = "auto",
-        init_covariance: str = "available",
-        keep_components: float | int | None = None,
-        fill: str | float = "mean",
-        diagonal_loading: float = 0.0,
-        shrinkage: float | str = 0.0,
-        mean_shrinkage: float | str = 0.0,
-        validation_fraction: float | None = None,
-        patience: int = 3,
-        accelerate: str | None = "auto",
-        engine: Any = "threads",
-        n_jobs: int | None = None,
-        checkpoint: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.precisions_init = precisions_init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.weights = weights
-        self.solver = solver
-        self.init_covariance = init_covariance
-        self.keep_components = keep_components
-        self.fill = fill
-        self.diagonal_loading = diagonal_loading
-        self.shrinkage = shrinkage
-        self.mean_shrinkage = mean_shrinkage
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.accelerate = accelerate
-        self.engine = engine
-        self.n_jobs = n_jobs
-        self.checkpoint = checkpoint
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-    # ---------------------------------------------------------------- fitting
+    n_components: int = 1
+    _: KW_ONLY
+    covariance_type: str = "full"
+    tol: float = 1e-3
+    reg_covar: float = 1e-6
+    max_iter: int = 100
+    n_init: int = 1
+    init_params: str = "kmeans"
+    weights_init: Any = None
+    means_init: Any = None
+    precisions_init: Any = None
+    random_state: Any = None
+    warm_start: bool = False
+    verbose: int = 0
+    verbose_interval: int = 10
+    weights: str = "learned"
+    solver: str | TreeOptions = "auto"
+    init_covariance: str = "available"
+    keep_components: float | int | None = None
+    fill: str | float = "mean"
+    diagonal_loading: float = 0.0
+    shrinkage: float | str = 0.0
+    mean_shrinkage: float | str = 0.0
+    validation_fraction: float | None = None
+    patience: int = 3
+    accelerate: str | None = "auto"
+    engine: Any = "threads"
+    n_jobs: int | None = None
+    checkpoint: Any = None
 
     @keeping_last_fit
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None) -> Any:
@@ -280,79 +232,81 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
         -------
         self
         """
-        options.check(self)
-        if is_source(X):
-            source = open_source(X)
-            weights = None if sample_weight is None else read_weights(sample_weight, source.n_rows)
-            return fit_source(self, source, weights, X_val)
+        spec, running = self._check()
+        if is_source(X) or is_remote(self.engine):
+            return self._fit_source(X, sample_weight, X_val)
         x = read_table(self, X, reset=True, min_rows=2)
         weight = read_weights(sample_weight, len(x))
-        if is_remote(self.engine):
-            names_in = getattr(self, "feature_names_in_", None)
-            source = open_source(x)._replace(names=None if names_in is None else tuple(names_in))
-            return fit_source(self, source, weight, X_val)
         x_val = None if X_val is None else read_table(self, X_val, reset=False)
         names = column_names(self)
         warn_codes(x, weight, names)
-        options.warn_unknown(x, weight, names)
-        return self._fit_matrix(x, weight, x_val, names)
+        matrix = make_matrix(x, weight, names, self.covariance_type)
+        warn_of_unknown(matrix.units.known, names)
+        before = self._before()
+        return self._finish(fit(spec, matrix, self._entropy(), running, x_val=x_val, before=before))
 
-    def _fit_matrix(
-        self,
-        x: np.ndarray,
-        weight: np.ndarray,
-        x_val: np.ndarray | None,
-        names: list[str],
-        *,
-        units: scaling.Scaling | None = None,
-        target: np.ndarray | None = None,
-    ) -> Any:
-        """Fit to rows and parameters that were checked; `names` are for messages.
+    def _fit_source(self, X: Any, sample_weight: Any, X_val: Any) -> Any:
+        """Fit to a table in pieces, or on other machines."""
+        spec, running = self._check()
+        source = self._open_source(X)
+        if self.validation_fraction is not None:
+            raise ValueError(
+                "validation_fraction cannot be used with a table in pieces: give rows of your own "
+                "to stop on, fit(X, X_val=...)."
+            )
+        if source.n_rows < 2:
+            raise ValueError(f"The table has {source.n_rows} rows; at least 2 are needed.")
+        weight = None if sample_weight is None else read_weights(sample_weight, source.n_rows)
+        record_columns(self, source.d, source.names)
+        names = column_names(self)
+        x_val = None if X_val is None else read_table(self, X_val, reset=False)
 
-        `units` replace those measured on the rows, and `target` (d, d), in the user's units, the
-        covariance that `shrinkage` would find by itself.
-        """
-        continues = self.warm_start and hasattr(self, "means_")
-        saved, entropy = climb.begin(self)
-        seeds = np.random.SeedSequence(entropy)
+        def tell(sample: np.ndarray, units: Scaling) -> None:
+            warn_codes(sample, np.ones(len(sample)), names)
+            warn_of_unknown(units.known, names)
 
-        useful = (weight > 0) & ~np.isnan(x).all(axis=1)
-        self._refuse_too_few(x, useful)
-        if not useful.all():
-            x, weight = x[useful], weight[useful]
-        if units is None:
-            units = options.measure_units(x, weight, self.covariance_type, names)
-        split_seed, *start_seeds = seeds.spawn(2 if continues else 1 + self.n_init)
-        x, weight, held = options.set_aside(self, x, weight, x_val, split_seed)
-        identity = climb.identify(self, units, float(weight.sum()))
-        if saved is not None:
-            checkpoint.check_identity(saved, identity, self.checkpoint)
-        asked = self.solver
-        if saved is not None and asked == "auto":
-            asked = saved.solver  # a choice by measured time may come out otherwise now
-        chosen, rows = self._plan_rows(x, weight, units, asked)
-        validation_rows = None
-        if held is not None:
-            options.check_reach(held.x, units, names)
-            same = self.solver if isinstance(self.solver, plan.TreeOptions) else chosen.solver
-            validation_rows = self._plan_rows(held.x, held.weight, units, same)[1]
-        if target is None and continues:
-            target = self._target
-        center = self._center if continues else None
-        settings = options.settings(self, units, float(rows.weight.sum()), target, center)
-        held_unit = 0.0 if validation_rows is None else options.log_unit(validation_rows, units)
-        task = climb.Task(
-            rows,
-            rows,
-            tuple(start_seeds),
-            settings,
-            validation_rows,
-            (options.log_unit(rows, units), held_unit),
-            continues,
-            checkpoint.Saved(identity, entropy, chosen.solver, 0, None, None),
-            saved,
+        fitted = fit_pieces(
+            spec,
+            source,
+            weight,
+            names,
+            self._entropy(),
+            running,
+            x_val=x_val,
+            before=self._before(),
+            tell=tell,
         )
-        climb.fit(self, task, units, chosen, names)
+        return self._finish(fitted)
+
+    def _open_source(self, X: Any) -> Source:
+        """Return a table in pieces; one that is in memory goes to other machines as it is."""
+        if is_source(X):
+            return open_source(X)
+        x = read_table(self, X, reset=True, min_rows=2)
+        names = getattr(self, "feature_names_in_", None)
+        return open_source(x)._replace(names=None if names is None else tuple(names))
+
+    def _check(self) -> tuple[Spec, Running]:
+        """Return what is asked for, after checking it."""
+        spec = Spec(**{name: getattr(self, name) for name in Spec._fields})
+        running = Running(**{name: getattr(self, name) for name in Running._fields})
+        checks.check(spec, running)
+        checks.check_switch("warm_start", self.warm_start)
+        return spec, running
+
+    def _entropy(self) -> list[int]:
+        """Return what seeds a fit."""
+        entropy: list[int] = draw_entropy(self.random_state).tolist()
+        return entropy
+
+    def _before(self) -> Fitted | None:
+        """Return the last solution if this fit is to continue from it."""
+        return self._fitted() if self.warm_start and hasattr(self, "means_") else None
+
+    def _finish(self, fitted: Fitted) -> Any:
+        self._store(fitted)
+        if fitted.advice:
+            warn_user(fitted.advice, ConvergenceWarning)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -376,188 +330,27 @@ class GaussianMixture(GlanceMixin, DensityMixin, BaseEstimator):
         -------
         self
         """
-        options.check(self)
-        x = read_table(self, X, reset=not hasattr(self, "_stream"))
-        return partial_fit(self, x, read_weights(sample_weight, len(x)))
+        spec, running = self._check()
+        refuse_options(spec)
+        stream = getattr(self, "_stream", None)
+        x = read_table(self, X, reset=stream is None)
+        weight, names = read_weights(sample_weight, len(x)), column_names(self)
+        if stream is None:
+            matrix = make_matrix(x, weight, names, self.covariance_type)
+            warn_of_unknown(matrix.units.known, names)
+            before = self._before()
+        elif are_useful(x, weight).any():
+            before = self._fitted()
+            check_reach(x, before.units, names)
+            matrix = make_matrix(x, weight, names, self.covariance_type, before.units)
+        else:
+            return self
+        entropy = self._entropy() if stream is None else []
+        stream, fitted = fit_batch(spec, matrix, running, stream, before, entropy)
+        self._store(fitted)
+        self._stream = stream
+        return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit, then return the most probable component of each row."""
         return self.fit(X, y, sample_weight).predict(X)
-
-    def _refuse_too_few(self, x: np.ndarray, useful: np.ndarray) -> None:
-        n_useful = int(useful.sum())
-        if n_useful == 0:
-            raise ValueError(
-                f"None of the {len(x)} rows of X has an observed value and a positive weight: "
-                "there is nothing to fit."
-            )
-        if n_useful < self.n_components:
-            fact = (
-                f"Expected n_samples >= n_components, but {self.n_components} components are "
-                f"asked for and X has {n_useful} rows with an observed value (n_samples = "
-                f"{len(x)})."
-            )
-            raise ValueError(Advised(fact, "n_components", "Lower n_components."))
-
-    def _plan_rows(
-        self,
-        x: np.ndarray,
-        weight: np.ndarray,
-        units: scaling.Scaling,
-        solver: str | plan.TreeOptions,
-    ) -> tuple[plan.Plan, Rows]:
-        """Return the plan for a table and its rows laid out accordingly."""
-        patterns = find_patterns(~np.isnan(x))
-        diagonal = self.covariance_type in ("diag", "spherical")
-        costs = costs_for(patterns, self.n_components)
-        made = plan.make_plan(
-            patterns, self.n_components, solver=solver, diagonal=diagonal, costs=costs
-        )
-        if self.n_components == 1:
-            x, weight, patterns = compress_rows(x, weight, patterns)
-        rows = prepare_rows(
-            x, weight, self.n_components, patterns=patterns, forest=made.forest, units=units
-        )
-        return made, rows
-
-    def _start(self, rows: Rows, units: scaling.Scaling, rng: np.random.Generator) -> Parameters:
-        """Return starting parameters in internal units: the last ones, given ones, or new ones."""
-        if self.warm_start and hasattr(self, "means_"):
-            options.check_warm_start(self, len(units.scale))
-            return parameters_to_internal(self._user_parameters(), units)
-        weights, means, covariances = options.given_start(self, units)
-        if weights is not None and means is not None and covariances is not None:
-            return Parameters(weights, means, covariances)
-        made = initialize.start(
-            rows,
-            units,
-            self.n_components,
-            self.covariance_type,
-            method="kmeans" if self.init_params == "auto" else self.init_params,
-            init_covariance=self.init_covariance,
-            equal_weights=self.weights == "equal",
-            rng=rng,
-        )
-        return Parameters(
-            made.weights if weights is None else weights,
-            made.means if means is None else means,
-            made.covariances if covariances is None else covariances,
-        )
-
-    def _store(self, best: em.Fit, units: scaling.Scaling, chosen: plan.Plan) -> None:
-        """Write the outcome of a fit to the estimator: the only place that does."""
-        if hasattr(self, "_stream"):
-            del self._stream  # a fit ends what partial_fit began
-        user = parameters_to_user(best.parameters, units)
-        self.weights_ = user.weights
-        self.means_ = user.means
-        self.covariances_ = options.to_public(user.covariances, self.covariance_type)
-        self.precisions_, self.precisions_cholesky_ = options.precisions(
-            best.parameters, units, self.covariance_type
-        )
-        self.converged_ = best.converged
-        self.stop_reason_ = best.stop_reason
-        self.n_iter_ = len(best.history)
-        self.lower_bounds_ = [record.objective for record in best.history]
-        self.lower_bound_ = self.lower_bounds_[-1]
-        self.history_ = best.history
-        self.plan_ = chosen
-        self._scaling = units
-        self._covariance_type = self.covariance_type
-        self._target = None if best.target is None else rescale(best.target[None], units.scale)[0]
-        self._center = None if best.center is None else scaling.to_user(best.center, units)
-
-    # ---------------------------------------------------------------- using
-
-    def _user_parameters(self) -> Parameters:
-        return Parameters(
-            self.weights_,
-            self.means_,
-            options.from_public(self.covariances_, self._covariance_type, self.means_.shape),
-        )
-
-    def _density(self) -> Density:
-        # A tree pays over many iterations; new rows are solved once, each pattern afresh.
-        solver = "dual" if self.plan_.forest else self.plan_.solver
-        return Density(self._user_parameters(), self._scaling, solver, self.n_jobs)
-
-    def _read(self, X: Any) -> np.ndarray:
-        """Return new rows as a matrix, after checking that densities of them can be given."""
-        check_is_fitted(self)
-        x = read_table(self, X, reset=False)
-        options.check_reach(x, self._scaling, column_names(self))
-        return x
-
-    def score_samples(self, X: Any) -> np.ndarray:
-        """Return log p(x_o) of each row, the density of what it shows; 0 for an empty row."""
-        x = self._read(X)
-        return density.score(self._density(), x).log_prob
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log-likelihood of the rows."""
-        return float(self.score_samples(X).mean())
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each component given what a row shows, (n, n_components)."""
-        x = self._read(X)
-        return density.score(self._density(), x).resp
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable component of each row."""
-        return self.predict_proba(X).argmax(axis=1)
-
-    def impute(self, X: Any, return_std: bool = False) -> Any:
-        """Return X with each gap filled by its conditional mean given the rest of its row.
-
-        Observed values come back as they were. With `return_std`, also the conditional standard
-        deviation of every filled cell (0 where observed).
-        """
-        x = self._read(X)
-        if not return_std:
-            return density.fill_means(self._density(), x)
-        filled = density.fill(self._density(), x)
-        return filled.mean, filled.std
-
-    def sample_missing(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
-        """Return draws of the gaps given the rest of each row, (n_draws, n, n_features).
-
-        A component is drawn first, then its Gaussian; observed values come back as they were.
-        """
-        options.check_positive_int("n_draws", n_draws)
-        x = self._read(X)
-        random = check_random_state(self.random_state if random_state is None else random_state)
-        rng = np.random.default_rng(random.randint(0, 2**31, size=4))
-        return density.draw(self._density(), x, n_draws, rng)
-
-    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Return random rows (n_samples, n_features) and the component each came from."""
-        check_is_fitted(self)
-        options.check_positive_int("n_samples", n_samples)
-        random = check_random_state(self.random_state)
-        rng = np.random.default_rng(random.randint(0, 2**31, size=4))
-        n_components = len(self.weights_)
-        labels = np.repeat(np.arange(n_components), rng.multinomial(n_samples, self.weights_))
-        sigma = dense_covariances(parameters_to_internal(self._user_parameters(), self._scaling))
-        noise = rng.standard_normal((n_samples, self.n_features_in_))
-        chol = np.linalg.cholesky(sigma)
-        for k in range(n_components):
-            noise[labels == k] = noise[labels == k] @ chol[k].T
-        return self.means_[labels] + noise * self._scaling.scale, labels
-
-    def bic(self, X: Any) -> float:
-        """Return the Bayesian information criterion of the rows; lower is better."""
-        log_prob = self.score_samples(X)
-        return float(-2.0 * log_prob.sum() + self._n_parameters() * np.log(len(log_prob)))
-
-    def aic(self, X: Any) -> float:
-        """Return the Akaike information criterion of the rows; lower is better."""
-        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_parameters())
-
-    def _n_parameters(self) -> int:
-        """Return the number of free parameters."""
-        return options.count_parameters(
-            self.means_.shape,
-            self._covariance_type,
-            equal_weights=self.weights == "equal",
-            keep_components=self.keep_components,
-        )

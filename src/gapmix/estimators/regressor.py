@@ -6,24 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix import density
-from gapmix.estimators import automatic, options
-from gapmix.estimators.glance import GlanceMixin
+from gapmix.estimators import checks
+from gapmix.estimators.base import MixtureBased, warn_of_stops
+from gapmix.estimators.random import make_rng
 from gapmix.estimators.validation import (
     column_names,
     keeping_last_fit,
     read_table,
     read_targets,
     read_weights,
-    warn_codes,
 )
+from gapmix.estimators.warning import warn_codes, warn_of_unknown
+from gapmix.fitting.matrix import check_reach
+from gapmix.selection.choose import Task, choose
 
 
-class GaussianMixtureRegressor(GlanceMixin, RegressorMixin, BaseEstimator):
+class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     """Regression by the joint density of inputs and targets, with gaps anywhere.
 
     A Gaussian mixture of (x, y) is fitted by exact EM; the prediction is E[y | x_o], whatever part
@@ -79,44 +81,8 @@ class GaussianMixtureRegressor(GlanceMixin, RegressorMixin, BaseEstimator):
     (2, 1)
     """
 
-    def __init__(
-        self,
-        n_components: int | str = "auto",
-        *,
-        average: bool = True,
-        max_components: int | None = None,
-        covariance_type: str = "full",
-        tol: float = 1e-3,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        shrinkage: float | str = "auto",
-        mean_shrinkage: float | str = "auto",
-        solver: Any = "auto",
-        accelerate: str | None = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.average = average
-        self.max_components = max_components
-        self.covariance_type = covariance_type
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.shrinkage = shrinkage
-        self.mean_shrinkage = mean_shrinkage
-        self.solver = solver
-        self.accelerate = accelerate
-        self.random_state = random_state
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
         tags.target_tags.multi_output = True
         return tags
 
@@ -137,7 +103,7 @@ class GaussianMixtureRegressor(GlanceMixin, RegressorMixin, BaseEstimator):
         -------
         self
         """
-        automatic.check(self)
+        self._check_parameters()
         x = read_table(self, X, reset=True, min_rows=2)
         targets = read_targets(self, y, len(x))
         if np.isnan(targets).all():
@@ -148,19 +114,15 @@ class GaussianMixtureRegressor(GlanceMixin, RegressorMixin, BaseEstimator):
         joint = np.column_stack([x, targets])
         all_names = names + [f"target {j}" for j in range(n_targets)]
         warn_codes(joint, weight, all_names)
-        options.warn_unknown(joint, weight, all_names)
-        task = automatic.Task(
-            joint,
-            weight,
-            all_names,
-            target_columns=np.arange(x.shape[1], x.shape[1] + n_targets),
-        )
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        chosen = automatic.fit(self, task, seed)
-        self.mixture_ = chosen.mixture
+        warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
+        at_end = np.arange(x.shape[1], x.shape[1] + n_targets)
+        wanted = self._wanted()
+        chosen = choose(wanted, Task(joint, weight, all_names, target_columns=at_end))
+        warn_of_stops(chosen.advice)
+        self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
         self.selection_ = chosen.candidates
-        self.n_components_ = len(chosen.mixture.weights_)
-        self.n_iter_ = chosen.mixture.n_iter_
+        self.n_components_ = len(self.mixture_.weights_)
+        self.n_iter_ = chosen.fitted.n_iter
         self.n_targets_ = n_targets
         self._flat = np.asarray(y).ndim == 1
         return self
@@ -168,9 +130,10 @@ class GaussianMixtureRegressor(GlanceMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return E[y | x_o] of each row, and with `return_std` the standard deviation of y."""
         joint = self._joint(X)
+        if not return_std:
+            return self._targets(density.fill_means(self._density(), joint))
         filled = density.fill(self._density(), joint)
-        mean = self._targets(filled.mean)
-        return (mean, self._targets(filled.std)) if return_std else mean
+        return self._targets(filled.mean), self._targets(filled.std)
 
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return quantiles of y given x_o, (n_levels, n_samples) or with targets as last axis."""
@@ -192,10 +155,10 @@ class GaussianMixtureRegressor(GlanceMixin, RegressorMixin, BaseEstimator):
         The shape is (n_rows, n_samples), or (n_rows, n_targets, n_samples) for several targets, as
         for :class:`sklearn.gaussian_process.GaussianProcessRegressor`.
         """
-        options.check_positive_int("n_samples", n_samples)
+        checks.check_positive_int("n_samples", n_samples)
         joint = self._joint(X)
-        rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31, size=4))
-        draws = self._targets(density.draw(self._density(), joint, n_samples, rng))
+        drawn = density.draw(self._density(), joint, n_samples, make_rng(random_state))
+        draws = self._targets(drawn)
         return np.moveaxis(draws, 0, -1)
 
     def _density(self) -> density.Density:
@@ -206,7 +169,7 @@ class GaussianMixtureRegressor(GlanceMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         x = read_table(self, X, reset=False)
         joint = np.column_stack([x, np.full((len(x), self.n_targets_), np.nan)])
-        options.check_reach(joint, self.mixture_._scaling, column_names(self))
+        check_reach(joint, self.mixture_._scaling, column_names(self))
         return joint
 
     def _targets(self, joint: np.ndarray) -> np.ndarray:

@@ -16,10 +16,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from gapmix.estimators.warning import Advised, warn_user
+from gapmix.wording import list_names
 
-CODE_SHARE = 0.005  # an extreme integer is suspected if at least this share of the values equals it
-MAX_NAMES = 5  # names listed in a message before "and N more"
 LARGEST_VALUE = 1e300  # beyond it, differences and sums of values leave the range of float64
 
 
@@ -140,15 +138,13 @@ def column_names(estimator: Any) -> list[str]:
     return [repr(str(name)) for name in names]
 
 
-def list_names(names: Sequence[str]) -> str:
-    """Return names joined for a message, cut after a few."""
-    shown = ", ".join(names[:MAX_NAMES])
-    return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES} more"
-
-
-def name_columns(names: Sequence[str]) -> str:
-    """Return "Column 'a'" or "Columns 'a', 'b'", to begin a message with."""
-    return f"Column{'s' if len(names) > 1 else ''} {list_names(names)}"
+def record_columns(estimator: Any, d: int, names: Sequence[str] | None) -> None:
+    """Write number and names of the columns to an estimator, as `read_table` does."""
+    estimator.n_features_in_ = d
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
 
 
 def read_weights(sample_weight: Any, n: int) -> np.ndarray:
@@ -219,40 +215,6 @@ def fill_frame(X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
         for j in gaps
     ]
     return frame.with_columns(*columns).to_native() if columns else X
-
-
-def warn_codes(x: np.ndarray, weight: np.ndarray, names: list[str]) -> None:
-    """Warn where one extreme integer repeats far from all other values of its column.
-
-    Rows of weight 0 are not looked at.
-    """
-    if not weight.all():
-        x = x[weight > 0]
-    for j, name in enumerate(names):
-        column = x[:, j]
-        column = column[~np.isnan(column)]
-        if column.size < 20:
-            continue
-        for code, beyond in (
-            (column.min(), column > column.min()),
-            (column.max(), column < column.max()),
-        ):
-            n_code = column.size - int(beyond.sum())
-            if (
-                code != np.round(code)
-                or n_code < max(2, CODE_SHARE * column.size)
-                or not beyond.any()
-            ):
-                continue
-            rest = column[beyond]
-            gap = min(abs(rest.min() - code), abs(rest.max() - code))
-            if gap > 2.0 * (rest.max() - rest.min()) and np.unique(rest).size >= 5:
-                fact = (
-                    f"Column {name}: the value {code:g} occurs {n_code} times, far from all others "
-                    f"({rest.min():g} to {rest.max():g}). It is taken as a number."
-                )
-                advice = "If it stands for a gap, replace it by NaN first."
-                warn_user(Advised(fact, "missing_values", advice))
 
 
 def _read_weight_values(sample_weight: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Warnings that point at the user's line, and messages that end in advice on a parameter."""
+"""Warnings that point at the user's line, however deep inside they arise."""
 
 from __future__ import annotations
 
@@ -7,28 +7,17 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import sklearn
+
+from gapmix.wording import Advised, name_columns
+
+CODE_SHARE = 0.005  # an extreme integer is suspected if at least this share of the values equals it
 
 # scikit-learn wraps methods and calls them in searches and pipelines: not the user's line either.
 INSIDE = tuple(
     str(folder) + os.sep for folder in (Path(__file__).parents[1], Path(sklearn.__file__).parent)
 )
-
-
-class Advised(str):
-    """A message for a warning or an error: a fact, and advice on a parameter in Python's words.
-
-    Who speaks to others, as the command line does, takes the fact and says what to do about it.
-    """
-
-    fact: str
-    about: str  # the parameter
-
-    def __new__(cls, fact: str, about: str = "", advice: str = "") -> Advised:
-        """Return the whole message as a text; a copy that is unpickled begins with this text."""
-        message = super().__new__(cls, f"{fact} {advice}" if advice else fact)
-        message.fact, message.about = fact, about
-        return message
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
@@ -37,3 +26,53 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def warn_of_unknown(known: np.ndarray, names: list[str]) -> None:
+    """Warn about columns that are not `known` (d,)."""
+    unknown = [name for name, seen in zip(names, known, strict=True) if not seen]
+    if not unknown or not known.any():
+        return
+    has, it_is, it, its = (
+        ("has", "It is", "it", "its")
+        if len(unknown) == 1
+        else ("have", "They are", "them", "their")
+    )
+    warn_user(
+        f"{name_columns(unknown)} {has} no observed value. {it_is} kept, with mean 0 and variance "
+        f"1: nothing can be learned about {it}, and {its} gaps are filled with 0."
+    )
+
+
+def warn_codes(x: np.ndarray, weight: np.ndarray, names: list[str]) -> None:
+    """Warn where one extreme integer repeats far from all other values of its column.
+
+    Rows of weight 0 are not looked at.
+    """
+    if not weight.all():
+        x = x[weight > 0]
+    for j, name in enumerate(names):
+        column = x[:, j]
+        column = column[~np.isnan(column)]
+        if column.size < 20:
+            continue
+        for code, beyond in (
+            (column.min(), column > column.min()),
+            (column.max(), column < column.max()),
+        ):
+            n_code = column.size - int(beyond.sum())
+            if (
+                code != np.round(code)
+                or n_code < max(2, CODE_SHARE * column.size)
+                or not beyond.any()
+            ):
+                continue
+            rest = column[beyond]
+            gap = min(abs(rest.min() - code), abs(rest.max() - code))
+            if gap > 2.0 * (rest.max() - rest.min()) and np.unique(rest).size >= 5:
+                fact = (
+                    f"Column {name}: the value {code:g} occurs {n_code} times, far from all others "
+                    f"({rest.min():g} to {rest.max():g}). It is taken as a number."
+                )
+                advice = "If it stands for a gap, replace it by NaN first."
+                warn_user(Advised(fact, "missing_values", advice))

@@ -21,7 +21,7 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from gapmix.estimators import options
+from gapmix.estimators import checks
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.validation import read_table, to_matrix
 from gapmix.evaluate.scores import Evaluation, Score
@@ -119,7 +119,7 @@ def hide_and_score(
     [('mean', 1.0), ('mixture', 0.4)]
     """
     _check(mechanism, share, imputers)
-    options.check_positive_int("n_repeats", n_repeats)
+    checks.check_positive_int("n_repeats", n_repeats)
     random = check_random_state(random_state)
     reader = GaussianMixtureImputer()  # only to remember the columns' names
     x = read_table(reader, X, reset=True, min_rows=2)

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from gapmix.em.run import Iteration
 from gapmix.estimators.mixture import GaussianMixture
-from gapmix.estimators.options import FARTHEST, LARGEST
 from gapmix.estimators.validation import LARGEST_VALUE
+from gapmix.fitting.matrix import FARTHEST, LARGEST
 from gapmix.modelfile.values import decode, encode
 from gapmix.parameters import (
     SMALLEST_VARIANCE,
@@ -128,7 +128,7 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     with np.errstate(all="ignore"), open_engine(1):
         _check_values(arrays, kind)
         _check_units(units)
-        _check_inside(mixture._user_parameters(), units)
+        _check_inside(mixture._fitted().parameters, units)
     return mixture
 
 

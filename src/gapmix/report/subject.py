@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix.estimators.automatic import HANDED_ON
+from gapmix.estimators.base import HANDED_ON
 from gapmix.estimators.bounds import read_bounds
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
@@ -52,7 +52,7 @@ def as_imputer(estimator: Any) -> GaussianMixtureImputer:
             "A report needs a fitted GaussianMixtureImputer or GaussianMixture, which fill gaps; "
             f"this is a {type(estimator).__name__}."
         )
-    settings = {name: getattr(estimator, name) for name in HANDED_ON}
+    settings = {name: getattr(estimator, name) for name in (*HANDED_ON, "n_jobs")}
     imputer = GaussianMixtureImputer(
         len(estimator.weights_), random_state=estimator.random_state, **settings
     )

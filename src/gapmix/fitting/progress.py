@@ -28,23 +28,42 @@ class Event(NamedTuple):
 
 
 Listener = Callable[[Event], bool]
+Pieces = Callable[[str, int, int], None]  # what is done, pieces done, pieces in all
 SHOW_EVERY = 0.2  # seconds between lines that pass, in a notebook
 MAX_LINES = 40  # the last ones, shown in a notebook
 _shown: ContextVar[bool] = ContextVar("gapmix shown", default=False)
 _listener: ContextVar[Listener | None] = ContextVar("gapmix listener", default=None)
+_pieces: ContextVar[Pieces | None] = ContextVar("gapmix pieces", default=None)
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listening(listener: Listener | None, pieces: Pieces | None = None) -> Iterator[None]:
     """Call `listener` at every iteration of the fits inside; it returns True to end a fit.
 
-    The fit then ends with the parameters it has, and `stop_reason_` says so.
+    The fit then ends with the parameters it has, and `stop_reason_` says so. `pieces` is called
+    after every piece of a table that is read in pieces.
     """
-    token = _listener.set(listener)
+    tokens = _listener.set(listener), _pieces.set(pieces)
     try:
         yield
     finally:
-        _listener.reset(token)
+        _listener.reset(tokens[0])
+        _pieces.reset(tokens[1])
+
+
+def counter(what: str, total: int) -> Callable[[], None] | None:
+    """Return what to call after each of `total` pieces; None if nobody listens."""
+    hear = _pieces.get()
+    if hear is None:
+        return None
+    count = 0
+
+    def tick() -> None:
+        nonlocal count
+        count = count % total + 1
+        hear(what, count, total)
+
+    return tick
 
 
 class NotebookHandler(logging.Handler):

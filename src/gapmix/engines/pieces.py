@@ -1,0 +1,273 @@
+"""Fits and fills of tables in pieces: nothing of the size of the table is ever held here."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gapmix import density as densities
+from gapmix import units as scaling
+from gapmix.density import Density
+from gapmix.em import checkpoint
+from gapmix.engines.choose import open_shard_engine
+from gapmix.engines.contract import ShardEngine
+from gapmix.engines.shards import Look, Seen, ShardedRows, build, survey
+from gapmix.engines.shards import Spec as ShardSpec
+from gapmix.engines.sources import Piece, Source, SourceError, label_column, least_bytes, read
+from gapmix.fitting.climb import Task, climb, identify
+from gapmix.fitting.fitted import Fitted
+from gapmix.fitting.matrix import (
+    Matrix,
+    check_magnitudes,
+    log_unit,
+    make_matrix,
+    read_validation,
+)
+from gapmix.fitting.progress import counter
+from gapmix.fitting.spec import Running, Spec, is_diagonal, make_settings
+from gapmix.plan import Plan
+from gapmix.plan.patterns import Patterns
+from gapmix.plan.planner import make_plan
+from gapmix.plan.rows import Rows, prepare_rows
+from gapmix.solvers.calibrate import costs_for
+from gapmix.starts.kmeans import MAX_SAMPLE
+from gapmix.threads import count_threads
+from gapmix.units import Scaling
+from gapmix.wording import Advised
+
+SAMPLE_PER_NUMBER = 10  # sampled rows for each mean to be found: K d of them
+STATE_COPIES = 8  # of the parameters, between two passes
+SAMPLE_SHARE = 8  # the sample takes at most this part of the memory
+
+
+class Overview(NamedTuple):
+    """What one pass over a whole table tells."""
+
+    n_useful: int
+    total_weight: float
+    summary: scaling.Summary
+    sample: np.ndarray  # (m, d) in the order of the table
+    sample_weight: np.ndarray  # (m,)
+
+
+class FillSpec(NamedTuple):
+    """A piece to be filled, and by what."""
+
+    piece: Piece
+    first: int
+    density: Density
+    bounds: np.ndarray | None  # (2, d) lowest and highest values filled in
+
+
+class FilledPiece(NamedTuple):
+    """The rows of a piece with their gaps filled."""
+
+    x: np.ndarray  # (n, d)
+    n_filled: np.ndarray  # (d,) gaps of each column
+
+
+def fit_pieces(
+    spec: Spec,
+    source: Source,
+    weight: np.ndarray | None,
+    names: list[str],
+    entropy: Sequence[int],
+    running: Running,
+    *,
+    x_val: np.ndarray | None = None,
+    before: Fitted | None = None,
+    tell: Callable[[np.ndarray, Scaling], None] = lambda sample, units: None,
+) -> Fitted:
+    """Return the mixture that fits the rows of a table in pieces best, by the engine asked for.
+
+    `tell` hears of the sample (m, d) and the units that a first pass over the table finds; the
+    rest is as in `fitting.whole.fit`.
+    """
+    _refuse_little_memory(spec, running.n_jobs, source)
+    saved = None if running.checkpoint is None else checkpoint.load(running.checkpoint)
+    if saved is not None:
+        entropy = saved.entropy
+    n_starts = spec.n_init if before is None else 1
+    seeds = np.random.SeedSequence(entropy).spawn(1 + n_starts)
+    with open_shard_engine(running.engine, running.n_jobs, source.memory) as engine:
+        seen = _look(engine, source, weight, spec.n_components, seeds[0])
+        _refuse_too_few(spec, seen, source)
+        units = scaling.from_summary(seen.summary, common=spec.covariance_type == "spherical")
+        check_magnitudes(units, names)
+        tell(seen.sample, units)
+        sample = make_matrix(
+            seen.sample, seen.sample_weight, names, spec.covariance_type, units=units
+        )
+        chosen = _plan(spec, sample.patterns)
+        identity = identify(spec, units, seen.total_weight)
+        if saved is not None:
+            checkpoint.check_identity(saved, identity, running.checkpoint)
+        costs = costs_for(chosen.patterns, spec.n_components)
+        solver = spec.solver if chosen.forest else chosen.solver
+        engine.load(
+            build,
+            [
+                ShardSpec(piece, own, units, spec.n_components, solver, costs)
+                for piece, _, own in _cut(source, weight)
+            ],
+        )
+        sample_rows = _lay_out(spec, sample)
+        rows = ShardedRows(
+            engine,
+            chosen.solver,
+            seen.total_weight,
+            sample_rows,
+            secrets.token_hex(6),
+            counter("pass", len(source.pieces)),
+        )
+        held_rows, held_unit = None, 0.0
+        if x_val is not None:
+            held_rows = _lay_out(spec, read_validation(sample, x_val))
+            held_unit = log_unit(held_rows, units)
+        target, center = (None, None) if before is None else (before.target, before.center)
+        unit = float(seen.summary.total @ np.log(units.scale) / seen.total_weight)
+        task = Task(
+            rows,
+            sample_rows,
+            tuple(seeds[1:]),
+            make_settings(spec, units, seen.total_weight, target, center),
+            units,
+            chosen,
+            names,
+            held_rows,
+            (unit, held_unit),
+            before,
+            checkpoint.Saved(identity, tuple(entropy), chosen.solver, 0, None, None),
+            saved,
+        )
+        return climb(spec, task, running)
+
+
+def fill_pieces(
+    density: Density, source: Source, running: Running, bounds: np.ndarray | None = None
+) -> Iterator[FilledPiece]:
+    """Yield every piece with its gaps filled, in order, by the engine asked for.
+
+    `bounds` (2, d) are the lowest and highest values filled in.
+    """
+    model = density._replace(n_jobs=1)  # pieces side by side already
+    specs = [FillSpec(piece, first, model, bounds) for piece, first, _ in _cut(source, None)]
+    with open_shard_engine(running.engine, running.n_jobs, source.memory) as engine:
+        yield from _ticking(engine.map(fill_piece, specs), counter("fill", len(specs)))
+
+
+def fill_piece(spec: FillSpec) -> FilledPiece:
+    """Return the rows of a piece with their gaps filled."""
+    x = read(spec.piece)
+    infinite = np.isinf(x)
+    if infinite.any():
+        row, column = (int(i) for i in np.argwhere(infinite)[0])
+        label = label_column(spec.piece, column)
+        raise SourceError(f"Row {spec.first + row}, column {label} holds {x[row, column]}.")
+    gaps = np.isnan(x)
+    filled = densities.fill_means(spec.density, x)
+    if spec.bounds is not None:
+        filled = np.where(gaps, np.clip(filled, *spec.bounds), filled)
+    return FilledPiece(filled, gaps.sum(axis=0))
+
+
+def _look(
+    engine: ShardEngine,
+    source: Source,
+    weight: np.ndarray | None,
+    n_components: int,
+    seed: np.random.SeedSequence,
+) -> Overview:
+    """Return counts, moments of the columns and a random sample of rows, in one pass."""
+    n = source.n_rows
+    size = max(MAX_SAMPLE, SAMPLE_PER_NUMBER * n_components * source.d)
+    size = min(size, max(1000, source.memory // (SAMPLE_SHARE * 8 * source.d)))
+    chosen = np.arange(n)
+    if n > size:
+        chosen = np.sort(np.random.default_rng(seed).choice(n, size, replace=False))
+    looks = []
+    for piece, first, weights in _cut(source, weight):
+        low, high = np.searchsorted(chosen, [first, first + piece.n_rows])
+        looks.append(Look(piece, first, weights, chosen[low:high] - first))
+    parts: list[Seen] = list(_ticking(engine.map(survey, looks), counter("survey", len(looks))))
+    summary = parts[0].summary
+    for part in parts[1:]:
+        summary = scaling.merge(summary, part.summary)
+    return Overview(
+        sum(part.n_useful for part in parts),
+        float(sum(part.total_weight for part in parts)),
+        summary,
+        np.concatenate([part.sample for part in parts]),
+        np.concatenate([part.sample_weight for part in parts]),
+    )
+
+
+def _cut(
+    source: Source, weight: np.ndarray | None
+) -> Iterator[tuple[Piece, int, np.ndarray | None]]:
+    """Yield every piece with the number of its first row and the weights of its rows."""
+    first = 0
+    for piece in source.pieces:
+        last = first + piece.n_rows
+        yield piece, first, None if weight is None else weight[first:last]
+        first = last
+
+
+def _plan(spec: Spec, patterns: Patterns) -> Plan:
+    """Return the plan for a sample of the rows: of the solvers that need no tree, unless asked."""
+    solver = spec.solver
+    if solver == "auto" and not is_diagonal(spec):
+        solver = "dual"
+    return make_plan(
+        patterns,
+        spec.n_components,
+        solver=solver,
+        diagonal=is_diagonal(spec),
+        costs=costs_for(patterns, spec.n_components),
+    )
+
+
+def _lay_out(spec: Spec, matrix: Matrix) -> Rows:
+    """Return rows as they are, without a tree and without merging any."""
+    return prepare_rows(
+        matrix.x,
+        matrix.weight,
+        spec.n_components,
+        patterns=matrix.patterns,
+        units=matrix.units,
+    )
+
+
+def _refuse_little_memory(spec: Spec, n_jobs: int | None, source: Source) -> None:
+    """Raise an error if parameters, statistics and a few rows alone take more than is allowed."""
+    numbers = spec.n_components * source.d * (1 if is_diagonal(spec) else source.d)
+    copies = STATE_COPIES + 2 * count_threads(n_jobs)  # two sums for each thread
+    needed = 8 * copies * numbers + least_bytes(source.d)
+    if needed > source.memory:
+        raise ValueError(
+            f"memory={source.memory / 1e6:,.0f} MB is too little for {source.d:,} columns and "
+            f"{spec.n_components} components on {count_threads(n_jobs)} threads: "
+            f"parameters, sums and a few rows take {needed / 1e6:,.0f} MB. Allow more memory, or "
+            "use fewer columns or components."
+        )
+
+
+def _refuse_too_few(spec: Spec, seen: Overview, source: Source) -> None:
+    needed = max(1, spec.n_components)
+    if seen.n_useful < needed or len(seen.sample) < needed:
+        fact = (
+            f"Expected n_samples >= n_components, but {spec.n_components} components are "
+            f"asked for and the table has {seen.n_useful} rows with an observed value and a "
+            f"positive weight (n_samples = {source.n_rows})."
+        )
+        raise ValueError(Advised(fact, "n_components", "Lower n_components."))
+
+
+def _ticking(items: Iterator[Any], tick: Callable[[], None] | None) -> Iterator[Any]:
+    for item in items:
+        yield item
+        if tick is not None:
+            tick()

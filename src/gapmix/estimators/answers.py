@@ -1,0 +1,142 @@
+"""What a fitted mixture answers: densities, components, filled values, draws, new rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gapmix import density
+from gapmix.density import Density
+from gapmix.estimators import checks
+from gapmix.estimators.glance import GlanceMixin
+from gapmix.estimators.random import make_rng
+from gapmix.estimators.shapes import count_parameters, from_public, precisions, to_public
+from gapmix.estimators.validation import column_names, read_table
+from gapmix.fitting.fitted import Fitted, density_of
+from gapmix.fitting.matrix import check_reach
+from gapmix.parameters import Parameters, parameters_to_internal
+
+
+class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
+    """The methods of `GaussianMixture` that use a fit, and how it is stored."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _store(self, fitted: Fitted) -> None:
+        """Write the outcome of a fit to the estimator: the only place that does."""
+        if hasattr(self, "_stream"):
+            del self._stream  # a fit ends what partial_fit began
+        kind = fitted.covariance_type
+        self.weights_, self.means_, covariances = fitted.parameters
+        self.covariances_ = to_public(covariances, kind)
+        self.precisions_, self.precisions_cholesky_ = precisions(
+            parameters_to_internal(fitted.parameters, fitted.units), fitted.units, kind
+        )
+        self.converged_ = fitted.converged
+        self.stop_reason_ = fitted.stop_reason
+        self.n_iter_ = fitted.n_iter
+        self.lower_bounds_ = [record.objective for record in fitted.history]
+        self.lower_bound_ = self.lower_bounds_[-1]
+        self.history_ = fitted.history
+        self.plan_ = fitted.plan
+        self._scaling = fitted.units
+        self._covariance_type = kind
+        self._target, self._center = fitted.target, fitted.center
+
+    def _fitted(self) -> Fitted:
+        """Return the fit that is stored, as a record."""
+        shape = self.means_.shape
+        covariances = from_public(self.covariances_, self._covariance_type, shape)
+        return Fitted(
+            Parameters(self.weights_, self.means_, covariances),
+            self._covariance_type,
+            self._scaling,
+            self.plan_,
+            self.history_,
+            self.n_iter_,
+            self.converged_,
+            self.stop_reason_,
+            self._target,
+            self._center,
+        )
+
+    def _density(self) -> Density:
+        return density_of(self._fitted(), self.n_jobs)
+
+    def _read(self, X: Any) -> np.ndarray:
+        """Return new rows as a matrix, after checking that densities of them can be given."""
+        check_is_fitted(self)
+        x = read_table(self, X, reset=False)
+        check_reach(x, self._scaling, column_names(self))
+        return x
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return log p(x_o) of each row, the density of what it shows; 0 for an empty row."""
+        x = self._read(X)
+        return density.score(self._density(), x).log_prob
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log-likelihood of the rows."""
+        return float(self.score_samples(X).mean())
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each component given what a row shows, (n, n_components)."""
+        x = self._read(X)
+        return density.score(self._density(), x).resp
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable component of each row."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    def impute(self, X: Any, return_std: bool = False) -> Any:
+        """Return X with each gap filled by its conditional mean given the rest of its row.
+
+        Observed values come back as they were. With `return_std`, also the conditional standard
+        deviation of every filled cell (0 where observed).
+        """
+        x = self._read(X)
+        if not return_std:
+            return density.fill_means(self._density(), x)
+        filled = density.fill(self._density(), x)
+        return filled.mean, filled.std
+
+    def sample_missing(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
+        """Return draws of the gaps given the rest of each row, (n_draws, n, n_features).
+
+        A component is drawn first, then its Gaussian; observed values come back as they were.
+        """
+        checks.check_positive_int("n_draws", n_draws)
+        x = self._read(X)
+        rng = make_rng(self.random_state if random_state is None else random_state)
+        return density.draw(self._density(), x, n_draws, rng)
+
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Return random rows (n_samples, n_features) and the component each came from."""
+        check_is_fitted(self)
+        checks.check_positive_int("n_samples", n_samples)
+        rng = make_rng(self.random_state)
+        return density.sample_rows(self._density(), n_samples, rng)
+
+    def bic(self, X: Any) -> float:
+        """Return the Bayesian information criterion of the rows; lower is better."""
+        log_prob = self.score_samples(X)
+        return float(-2.0 * log_prob.sum() + self._n_parameters() * np.log(len(log_prob)))
+
+    def aic(self, X: Any) -> float:
+        """Return the Akaike information criterion of the rows; lower is better."""
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_parameters())
+
+    def _n_parameters(self) -> int:
+        """Return the number of free parameters."""
+        return count_parameters(
+            self.means_.shape,
+            self._covariance_type,
+            equal_weights=self.weights == "equal",
+            keep_components=self.keep_components,
+        )

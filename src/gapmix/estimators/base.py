@@ -1,0 +1,106 @@
+"""What imputer, regressor and classifier have in common: a mixture whose size finds itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from gapmix.estimators import checks
+from gapmix.estimators.glance import GlanceMixin
+from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.warning import warn_user
+from gapmix.fitting.fitted import Fitted
+from gapmix.fitting.spec import Running, Spec
+from gapmix.selection.choose import Wanted
+
+# Parameters that mean the same in GaussianMixture and are handed on to it.
+HANDED_ON = (
+    *("covariance_type", "tol", "reg_covar", "max_iter", "n_init"),
+    *("shrinkage", "mean_shrinkage", "solver", "accelerate"),
+)
+
+
+@dataclass(eq=False, repr=False)
+class MixtureBased(GlanceMixin, BaseEstimator):
+    """Parameters of estimators that fit mixtures for a purpose; each documents them."""
+
+    n_components: int | str = "auto"
+    _: KW_ONLY
+    average: bool = True
+    max_components: int | None = None
+    covariance_type: str = "full"
+    tol: float = 1e-3
+    reg_covar: float = 1e-6
+    max_iter: int = 100
+    n_init: int = 1
+    shrinkage: float | str = "auto"
+    mean_shrinkage: float | str = "auto"
+    solver: Any = "auto"
+    accelerate: str | None = "auto"
+    random_state: Any = None
+    verbose: int = 0
+    n_jobs: int | None = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _check_parameters(self, *switches: str) -> None:
+        """Raise an error about a parameter; `switches` are True or False."""
+        if not (isinstance(self.n_components, str) and self.n_components == "auto"):
+            if isinstance(self.n_components, str):
+                raise ValueError(
+                    f"n_components={self.n_components!r} is not known. Use 'auto' or a whole "
+                    "number of at least 1."
+                )
+            checks.check_positive_int("n_components", self.n_components)
+        if self.max_components is not None:
+            checks.check_positive_int("max_components", self.max_components)
+        for name in ("average", *switches):
+            checks.check_switch(name, getattr(self, name))
+        checks.check(self._spec(), self._running())
+
+    def _spec(self) -> Spec:
+        return Spec(**{name: getattr(self, name) for name in HANDED_ON})
+
+    def _running(self) -> Running:
+        return Running(self.n_jobs, verbose=self.verbose)
+
+    def _wanted(self) -> Wanted:
+        """Return what is asked for, with a seed drawn from `random_state`."""
+        return Wanted(
+            self._spec(),
+            self.n_components,
+            self.average,
+            self.max_components,
+            int(check_random_state(self.random_state).randint(2**31)),
+            self._running(),
+        )
+
+    def _to_mixture(self, fitted: Fitted, seed: int) -> GaussianMixture:
+        """Return a fitted mixture as an estimator of its own."""
+        mixture = GaussianMixture(
+            random_state=seed,
+            n_jobs=self.n_jobs,
+            verbose=1 if self.verbose in (2, 3) else 0,
+            **{name: getattr(self, name) for name in HANDED_ON},
+        )
+        mixture.set_params(
+            n_components=len(fitted.parameters.weights), covariance_type=fitted.covariance_type
+        )
+        mixture.n_features_in_ = fitted.parameters.means.shape[1]
+        mixture._store(fitted)
+        return mixture
+
+
+def warn_of_stops(advice: Iterable[str]) -> None:
+    """Pass on what there is to say of fits that did not converge."""
+    for text in advice:
+        if text:
+            warn_user(text, ConvergenceWarning)

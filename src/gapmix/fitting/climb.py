@@ -1,0 +1,147 @@
+"""All starts of a fit, the best of them kept, with a checkpoint if one is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gapmix.em import checkpoint
+from gapmix.em import run as em
+from gapmix.em.repair import CollapseError
+from gapmix.fitting import starting
+from gapmix.fitting.fitted import Fitted, advise, to_fitted
+from gapmix.fitting.progress import Report, reporting
+from gapmix.fitting.spec import Running, Spec
+from gapmix.fitting.starting import Start
+from gapmix.plan import Plan
+from gapmix.plan.rows import Rows
+from gapmix.solvers import SOLVERS
+from gapmix.threads import open_engine
+from gapmix.units import Scaling
+from gapmix.wording import Advised
+
+# What may change when a fit goes on: how long it runs; and what is in the file already.
+FREE = {"max_iter", "tol", "weights_init", "means_init", "precisions_init"}
+
+
+def identify(spec: Spec, units: Scaling, total_weight: float) -> dict[str, Any]:
+    """Return what a checkpoint must agree with: settings and data, in short."""
+    digest = hashlib.sha256(np.float64(total_weight).tobytes())
+    for array in units:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    settings = {name: repr(value) for name, value in spec._asdict().items() if name not in FREE}
+    return {**settings, "columns": len(units.scale), "data": digest.hexdigest()[:16]}
+
+
+class Task(NamedTuple):
+    """What a fit climbs on, from where, and what it is known by."""
+
+    rows: Rows | em.Shards
+    start_rows: Rows  # that starts are made from: all of them, or a sample
+    seeds: tuple[np.random.SeedSequence, ...]  # of each start
+    settings: em.Settings
+    units: Scaling
+    plan: Plan
+    names: list[str]  # of the columns, for messages
+    validation: Rows | None
+    log_units: tuple[float, float]  # `matrix.log_unit` of the rows and of the validation rows
+    before: Fitted | None  # the last solution, to continue from
+    fresh: checkpoint.Saved  # identifies this fit to its checkpoint
+    saved: checkpoint.Saved | None  # to go on from
+
+
+def climb(spec: Spec, task: Task, running: Running) -> Fitted:
+    """Climb from all starts and return the best fit."""
+    origin = {"continues": task.before is not None, "validates": task.validation is not None}
+    with (
+        open_engine(running.n_jobs) as engine,
+        reporting(
+            running.verbose,
+            running.verbose_interval,
+            spec.n_init,
+            n_components=spec.n_components,
+            log_unit=task.log_units[0],
+        ) as report,
+        explaining_collapse(spec, task.names),
+    ):
+        starts: list[Callable[[], Start]]
+        if task.before is not None:
+            last = task.before
+            at = starting.resume_at(spec, last.parameters, last.covariance_type, task.units)
+            starts = [lambda: Start(at)]
+        else:
+            begin = partial(starting.begin, spec, task.start_rows, task.units, engine)
+            searched = starting.searches(spec, **origin)
+            starts = [partial(begin, seed, looks_around=searched) for seed in task.seeds]
+        best = _best_run(
+            task,
+            starts,
+            engine,
+            keep_start=starting.is_kept(spec, **origin),
+            report=report,
+            path=running.checkpoint,
+        )
+    fitted = to_fitted(best, task.units, task.plan, spec.covariance_type, task.log_units)
+    return fitted._replace(advice=advise(fitted, spec.tol))
+
+
+def _best_run(
+    task: Task,
+    starts: Sequence[Callable[[], Start]],
+    engine: em.Engine,
+    *,
+    keep_start: bool,
+    report: Callable[[int], Report],
+    path: Any,
+) -> em.Fit:
+    """Return the best run over all starts; from a checkpoint, go on where it stands."""
+    saved = task.saved
+    best = None if saved is None else saved.best
+    resume = None if saved is None else saved.progress
+    first = 0 if saved is None else saved.number
+    writer = None if path is None else checkpoint.Writer(path, task.fresh)
+    for number in range(first, len(starts)):
+        start = starts[number]() if resume is None else Start(resume.state.parameters)
+        run = em.run(
+            SOLVERS[task.plan.solver],
+            task.rows,
+            start.parameters,
+            task.settings,
+            engine,
+            keep_start=keep_start,
+            events=start.events,
+            validation=task.validation,
+            callback=report(number),
+            resume=resume,
+            save=None if writer is None else writer.of_start(number, best),
+        )
+        resume = None
+        if best is None or _final_value(run) > _final_value(best):
+            best = run
+    assert best is not None
+    return best
+
+
+def _final_value(run: em.Fit) -> float:
+    """Return what starts are compared by: validation likelihood if there is one, else objective."""
+    validation = [record.validation for record in run.history if record.validation is not None]
+    return max(validation) if validation else run.history[-1].objective
+
+
+@contextmanager
+def explaining_collapse(spec: Spec, names: list[str]) -> Iterator[None]:
+    """Turn a collapse inside into an error that names component, column and remedies."""
+    try:
+        yield
+    except CollapseError as error:
+        column = "" if error.pivot is None else f" The column is {names[error.pivot]}."
+        advice = (
+            f"Increase reg_covar (now {spec.reg_covar:g}), lower n_components (now "
+            f"{spec.n_components}), or leave out columns that repeat others."
+        )
+        raise ValueError(Advised(f"{error}{column}", "reg_covar", advice)) from error

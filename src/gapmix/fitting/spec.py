@@ -1,0 +1,112 @@
+"""What a fit is asked to do: the parameters of the mixture estimator, and what they mean inside."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gapmix.em import run as em
+from gapmix.parameters import rescale
+from gapmix.plan import TreeOptions
+from gapmix.structures.covariance import Regularizer
+from gapmix.units import Scaling, to_internal
+
+MEAN_ROWS = 10.0  # mean_shrinkage="auto": filled cells were best with 3 to 30 on real tables
+AUTO_ACCELERATE = "quasi-newton"  # needs the fewest passes; see benchmarks/convergence.py
+
+
+class Spec(NamedTuple):
+    """A mixture that is wanted. Fields are parameters of `GaussianMixture`, by the same names."""
+
+    n_components: int = 1
+    covariance_type: str = "full"
+    tol: float = 1e-3
+    reg_covar: float = 1e-6
+    max_iter: int = 100
+    n_init: int = 1
+    init_params: str = "kmeans"
+    weights_init: Any = None
+    means_init: Any = None
+    precisions_init: Any = None
+    weights: str = "learned"
+    solver: str | TreeOptions = "auto"
+    init_covariance: str = "available"
+    keep_components: float | int | None = None
+    fill: str | float = "mean"
+    diagonal_loading: float = 0.0
+    shrinkage: float | str = 0.0
+    mean_shrinkage: float | str = 0.0
+    validation_fraction: float | None = None
+    patience: int = 3
+    accelerate: str | None = "auto"
+
+
+class Running(NamedTuple):
+    """Where a fit runs, what is kept of it on the way, and what is told."""
+
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    checkpoint: Any = None  # path of a file, or None
+    verbose: int = 0
+    verbose_interval: int = 10
+
+
+def is_diagonal(spec: Spec) -> bool:
+    """Tell whether covariances are variances only."""
+    return spec.covariance_type in ("diag", "spherical")
+
+
+def make_settings(
+    spec: Spec,
+    units: Scaling,
+    total_weight: float,
+    target: np.ndarray | None = None,
+    center: np.ndarray | None = None,
+) -> em.Settings:
+    """Return what a run is asked to do, in internal units.
+
+    `target` and `center`, in the user's units, are the covariance and the mean to shrink to, if
+    they are known already.
+    """
+    d = len(units.scale)
+    shrinkage = 2.0 * (d + 1) if spec.shrinkage == "auto" else float(spec.shrinkage)
+    pull = MEAN_ROWS if spec.mean_shrinkage == "auto" else float(spec.mean_shrinkage)
+    if target is not None and is_diagonal(spec):
+        target = np.diag(target) if target.ndim == 2 else target
+    share = spec.reg_covar * total_weight / spec.n_components
+    loading = None
+    if spec.diagonal_loading > 0:
+        loading = spec.diagonal_loading / units.scale**2
+    if target is not None and shrinkage > 0:
+        target = rescale(target[None], 1.0 / units.scale)[0]
+    regularizer = Regularizer(
+        ridge=np.where(units.known, share * units.variance, 0.0),
+        shrinkage=shrinkage,
+        target=target if shrinkage > 0 else None,
+        mean_shrinkage=pull,
+        center=None if center is None or pull == 0 else to_internal(center, units),
+        loading=loading,
+        n_kept=count_kept(spec.keep_components, d),
+        fill=spec.fill,
+        unit=units.variance,
+    )
+    return em.Settings(
+        covariance_type=spec.covariance_type,
+        regularizer=regularizer,
+        equal_weights=spec.weights == "equal",
+        tol=float(spec.tol),
+        max_iter=int(spec.max_iter),
+        patience=int(spec.patience),
+        accelerate=AUTO_ACCELERATE if spec.accelerate == "auto" else spec.accelerate,
+    )
+
+
+def count_kept(keep_components: float | int | None, d: int) -> int | None:
+    """Return the number of principal components kept, or None for all."""
+    if keep_components is None:
+        return None
+    if isinstance(keep_components, Integral):
+        return min(int(keep_components), d)
+    return max(1, round(float(keep_components) * d))

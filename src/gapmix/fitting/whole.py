@@ -1,0 +1,77 @@
+"""Fit a mixture to a table in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gapmix.em import checkpoint
+from gapmix.fitting.climb import Task, climb, identify
+from gapmix.fitting.fitted import Fitted
+from gapmix.fitting.matrix import Matrix, log_unit, plan_rows, refuse_too_few, set_aside
+from gapmix.fitting.spec import Running, Spec, make_settings
+from gapmix.plan import TreeOptions
+
+NOWHERE = Running()
+
+
+def fit(
+    spec: Spec,
+    matrix: Matrix,
+    entropy: Sequence[int],
+    running: Running = NOWHERE,
+    *,
+    x_val: np.ndarray | None = None,
+    before: Fitted | None = None,
+    target: np.ndarray | None = None,
+) -> Fitted:
+    """Return the mixture that fits the rows best, over all starts.
+
+    Parameters
+    ----------
+    spec : what is asked for.
+    matrix : the rows.
+    entropy : seeds everything that is drawn.
+    running : where the fit runs.
+    x_val : (n, d) rows to stop on.
+    before : a solution to continue from, with the priors it has.
+    target : (d, d), in the user's units, the covariance that `shrinkage` would find by itself.
+    """
+    refuse_too_few(matrix, spec.n_components)
+    saved = None if running.checkpoint is None else checkpoint.load(running.checkpoint)
+    if saved is not None:
+        entropy = saved.entropy
+    n_starts = spec.n_init if before is None else 1
+    split_seed, *start_seeds = np.random.SeedSequence(entropy).spawn(1 + n_starts)
+    matrix, held = set_aside(spec, matrix, x_val, split_seed)
+    units = matrix.units
+    identity = identify(spec, units, float(matrix.weight.sum()))
+    asked = spec.solver
+    if saved is not None:
+        checkpoint.check_identity(saved, identity, running.checkpoint)
+        if asked == "auto":
+            asked = saved.solver  # a choice by measured time may come out otherwise now
+    chosen, rows = plan_rows(spec, matrix, asked)
+    validation = None
+    if held is not None:
+        same = asked if isinstance(asked, TreeOptions) else chosen.solver
+        validation = plan_rows(spec, held, same)[1]
+    if target is None and before is not None:
+        target = before.target
+    center = None if before is None else before.center
+    task = Task(
+        rows,
+        rows,
+        tuple(start_seeds),
+        make_settings(spec, units, float(rows.weight.sum()), target, center),
+        units,
+        chosen,
+        matrix.names,
+        validation,
+        (log_unit(rows, units), 0.0 if validation is None else log_unit(validation, units)),
+        before,
+        checkpoint.Saved(identity, tuple(entropy), chosen.solver, 0, None, None),
+        saved,
+    )
+    return climb(spec, task, running)

@@ -1,0 +1,94 @@
+"""One mixture for each class: a common prior, honest probabilities, rows without a label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+
+from gapmix import density
+from gapmix.density import Density
+from gapmix.fitting.fitted import Fitted, density_of
+from gapmix.selection.choose import Chosen, Task, Wanted, fit_size, read_rows
+
+COOLEST, HOTTEST = 0.02, 1.5  # range of the exponent that calibrates densities
+MAX_ROUNDS = 20  # of sharing unlabelled rows among classes
+SMALLEST_CHANGE = 1e-3  # mean change of the shares at which sharing ends
+
+
+def score_classes(models: Sequence[Density], x: np.ndarray) -> np.ndarray:
+    """Return log p(x_o | class), (n, n_classes)."""
+    return np.column_stack([density.score(model, x).log_prob for model in models])
+
+
+def pool(wanted: Wanted, tasks: Sequence[Task]) -> np.ndarray:
+    """Return the covariance within classes, in the user's units: one Gaussian for each."""
+    total = sum(float(task.weight.sum()) for task in tasks)
+    plain = wanted._replace(spec=wanted.spec._replace(covariance_type="full"))
+    pooled = 0.0
+    for task in tasks:
+        fitted = fit_size(plain, 1, read_rows(task, plain.spec), task)
+        pooled = pooled + float(task.weight.sum()) / total * fitted.parameters.covariances[0]
+    return np.asarray(pooled)
+
+
+def find_exponent(chosen: Sequence[Chosen], priors: np.ndarray, n_jobs: int | None) -> float:
+    """Return the power of the densities that makes held-out rows most probable in their class.
+
+    The densities are those of fits that have not seen these rows; 1 if a class has none.
+    """
+    blind = [each.blind for each in chosen if each.blind is not None]
+    held = [each.held for each in chosen if each.held is not None]
+    truth = np.repeat(np.arange(len(held)), [len(rows) for rows in held])
+    if len(blind) < len(chosen) or not truth.size:
+        return 1.0
+    models = [density_of(fitted, n_jobs) for fitted in blind]
+    log_prob = score_classes(models, np.concatenate(held))
+
+    def loss(log_exponent: float) -> float:
+        joint = np.exp(log_exponent) * log_prob + np.log(priors)
+        return -float(log_softmax(joint, axis=1)[np.arange(len(truth)), truth].mean())
+
+    ends = np.log([COOLEST, HOTTEST])
+    return float(np.exp(minimize_scalar(loss, bounds=ends, method="bounded").x))
+
+
+def share_out(
+    wanted: Wanted,
+    loose: Task,
+    tasks: Sequence[Task],
+    fits: Sequence[Fitted],
+    priors: np.ndarray,
+    exponent: float,
+    *,
+    learns_priors: bool,
+) -> tuple[list[Fitted], np.ndarray]:
+    """Share rows without a label among the classes by their probabilities, and fit again.
+
+    This is EM once more, with the label as what is missing: every round raises the likelihood
+    of labelled and unlabelled rows together when densities are not raised to a power.
+    """
+    fits = list(fits)
+    share = np.zeros((len(loose.x), len(tasks)))
+    own = np.array([task.weight.sum() for task in tasks])
+    for _ in range(MAX_ROUNDS):
+        before = share
+        models = [density_of(fitted, wanted.running.n_jobs) for fitted in fits]
+        share = softmax(exponent * score_classes(models, loose.x) + np.log(priors), axis=1)
+        if np.abs(share - before).mean() < SMALLEST_CHANGE:
+            break
+        for c, task in enumerate(tasks):
+            together = task._replace(
+                x=np.concatenate([task.x, loose.x]),
+                weight=np.concatenate([task.weight, loose.weight * share[:, c]]),
+            )
+            size = len(fits[c].parameters.weights)
+            kind = fits[c].covariance_type
+            same = wanted._replace(spec=wanted.spec._replace(covariance_type=kind))
+            fits[c] = fit_size(same, size, read_rows(together, same.spec), together, fits[c])
+        if learns_priors:
+            totals = own + loose.weight @ share
+            priors = totals / totals.sum()
+    return fits, priors
