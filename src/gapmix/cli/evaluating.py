@@ -68,7 +68,7 @@ def evaluate(
     """Hide a share of the known cells, several times, and compare ways to fill them."""
     table = read_table(path, reading, watch)
     require_numbers(table)
-    schema, x = table.scan.schema, table.scan.matrix
+    schema, x = table.scan.schema, np.ascontiguousarray(table.scan.matrix)
     names = feature_names(schema)
     # Salted: gaps that a user made with the same seed must not be the very cells that are drawn.
     rng = np.random.default_rng([fitting.seed, SALT])
