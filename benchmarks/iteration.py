@@ -9,7 +9,8 @@ import numpy as np
 from benchmarks.problems import Problem
 from gapmix import GaussianMixture
 from gapmix import units as scaling
-from gapmix.em import run as em
+from gapmix.em.records import Engine, Settings
+from gapmix.em.steps import e_step, evaluate, m_step
 from gapmix.fitting import starting
 from gapmix.fitting.matrix import log_unit, make_matrix, plan_rows
 from gapmix.fitting.spec import make_settings
@@ -18,7 +19,6 @@ from gapmix.plan.planner import Plan
 from gapmix.plan.rows import Rows
 from gapmix.solvers import SOLVERS, Solver
 from gapmix.statistics import Statistics
-from gapmix.structures.covariance import log_prior
 from gapmix.threads import open_engine
 
 RIDGE = 1e-3  # of the mean variance, added to the starting covariance: some pixels are constant
@@ -37,7 +37,7 @@ class Work(NamedTuple):
 
     solver: Solver
     rows: Rows
-    settings: em.Settings
+    settings: Settings
     start: Parameters
     units: scaling.Scaling
     plan: Plan
@@ -103,9 +103,9 @@ def begin(work: Work) -> State:
     return State(work.start, work.solver.prepare(work.start), -np.inf, -np.inf, ())
 
 
-def expect(work: Work, state: State, engine: em.Engine) -> Statistics:
+def expect(work: Work, state: State, engine: Engine) -> Statistics:
     """Return the statistics of all rows: the E step."""
-    return em.e_step(work.solver, state.prepared, state.parameters.weights, work.rows, engine)
+    return e_step(work.solver, state.prepared, state.parameters.weights, work.rows, engine)
 
 
 def maximise(work: Work, state: State, statistics: Statistics) -> State:
@@ -115,23 +115,22 @@ def maximise(work: Work, state: State, statistics: Statistics) -> State:
     """
     solver, settings = work.solver, work.settings
     total = float(work.rows.weight.sum())
-    value = float(statistics.log_likelihood) / total
-    prior = log_prior(
-        state.parameters.means, *solver.precisions(state.prepared), settings.regularizer
+    value, objective = evaluate(
+        solver, state.prepared, state.parameters, statistics, total, settings
     )
     notes = solver.notes(state.prepared, statistics)
     moments = solver.moments(state.prepared, statistics)
-    parameters = em.m_step(moments, state.parameters, settings)
+    parameters = m_step(moments, state.parameters, settings)
     return State(
         parameters,
         solver.prepare(parameters),
         value - log_unit(work.rows, work.units),
-        value + prior / total,
+        objective,
         notes,
     )
 
 
-def iterate(work: Work, state: State, engine: em.Engine) -> State:
+def iterate(work: Work, state: State, engine: Engine) -> State:
     """Return the state one iteration on."""
     return maximise(work, state, expect(work, state, engine))
 

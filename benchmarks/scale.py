@@ -84,6 +84,7 @@ def measure(shape: Shape, client: Client, repeats: int) -> Result:
         np.full(shape.n_components, 1.0 / shape.n_components),
         rng.normal(size=(shape.n_components, shape.d)),
         np.stack([np.eye(shape.d)] * shape.n_components),
+        "full",
     )
     prepared = SOLVERS["dual"].prepare(parameters)
     engines: dict[str, ShardEngine] = {

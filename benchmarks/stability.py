@@ -19,13 +19,14 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from benchmarks import machine
-from gapmix.em import run as em
+from gapmix.em.records import Settings
+from gapmix.em.steps import e_step, m_step
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.plan.patterns import find_patterns
 from gapmix.plan.planner import make_plan
 from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS
-from gapmix.structures.covariance import Regularizer
+from gapmix.structures.regularizer import Regularizer
 from gapmix.threads import open_engine
 
 OUTPUT = Path(__file__).parent / "results" / "stability.json"
@@ -103,12 +104,12 @@ def step_by_solver(name: str, x: np.ndarray, sigma: np.ndarray) -> Step:
     patterns = find_patterns(~np.isnan(x))
     plan = make_plan(patterns, 1, solver=name)
     rows = prepare_rows(x, np.ones(len(x)), 1, patterns=patterns, forest=plan.forest)
-    parameters = Parameters(np.ones(1), np.zeros((1, x.shape[1])), sigma[None])
+    parameters = Parameters(np.ones(1), np.zeros((1, x.shape[1])), sigma[None], "full")
     with open_engine(1) as engine:
         prepared = solver.prepare(parameters)
-        statistics = em.e_step(solver, prepared, parameters.weights, rows, engine)
-        settings = em.Settings("full", Regularizer(np.zeros(x.shape[1])))
-        updated = em.m_step(solver.moments(prepared, statistics), parameters, settings)
+        statistics = e_step(solver, prepared, parameters.weights, rows, engine)
+        settings = Settings(Regularizer(np.zeros(x.shape[1])))
+        updated = m_step(solver.moments(prepared, statistics), parameters, settings)
     return Step(float(statistics.log_likelihood), updated.covariances[0])
 
 

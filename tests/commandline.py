@@ -17,7 +17,8 @@ FORKER = """
 import json, os, sys
 import numpy as np
 from gapmix import GaussianMixture
-from gapmix.cli import evaluating, main, reporting, streaming
+from gapmix.cli import evaluating, reporting, streaming
+from gapmix.cli.main import main
 
 # What every fit needs is loaded once, without starting a thread that a fork would lose.
 rows = np.random.default_rng(0).normal(size=(50, 3))
@@ -33,7 +34,7 @@ for line in sys.stdin:
         os.environ.update(request["environment"])
         for number, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        code = main.main(request["arguments"])
+        code = main(request["arguments"])
         sys.stdout.flush()
         os._exit(code)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

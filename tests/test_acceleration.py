@@ -59,7 +59,9 @@ def mixture(seed, covariance_type, K=3, d=4):
         "diag": np.einsum("kii->ki", sigmas),
         "spherical": np.repeat(np.einsum("kii->k", sigmas)[:, None] / d, d, axis=1),
     }[covariance_type]
-    return Parameters(rng.dirichlet(np.ones(K)), rng.normal(size=(K, d)), covariances)
+    return Parameters(
+        rng.dirichlet(np.ones(K)), rng.normal(size=(K, d)), covariances, covariance_type
+    )
 
 
 # ------------------------------------------------------------------ the chart
@@ -72,15 +74,15 @@ def test_a_mixture_survives_the_trip_to_a_vector_and_back(covariance_type, equal
         centre, other = (mixture(seed + i, covariance_type) for i in (0, 100))
         if equal_weights:
             other = other._replace(weights=np.full(3, 1 / 3))
-        chart = accelerate.draw_chart(centre, covariance_type, equal_weights=equal_weights)
+        chart = accelerate.draw_chart(centre, equal_weights=equal_weights)
         back = accelerate.to_parameters(accelerate.to_vector(other, chart), chart)
-        for found, wanted in zip(back, other, strict=True):
+        for found, wanted in zip(back[:3], other[:3], strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("covariance_type", TYPES)
 def test_every_vector_is_a_mixture(covariance_type):
-    chart = accelerate.draw_chart(mixture(0, covariance_type), covariance_type, equal_weights=False)
+    chart = accelerate.draw_chart(mixture(0, covariance_type), equal_weights=False)
     vector = accelerate.to_vector(mixture(1, covariance_type), chart)
     made = accelerate.to_parameters(3 * np.random.default_rng(0).normal(size=vector.size), chart)
     assert made.weights.sum() == pytest.approx(1.0)
@@ -92,7 +94,7 @@ def test_every_vector_is_a_mixture(covariance_type):
 
 def test_lengths_in_the_chart_are_twice_the_divergence_of_complete_rows():
     centre = mixture(0, "full", K=1)
-    chart = accelerate.draw_chart(centre, "full", equal_weights=False)
+    chart = accelerate.draw_chart(centre, equal_weights=False)
     base = accelerate.to_vector(centre, chart)
     rng = np.random.default_rng(1)
     for _ in range(5):
@@ -178,11 +180,11 @@ def test_a_misled_accelerator_is_overruled(monkeypatch):
 def test_a_point_that_cannot_be_drawn_makes_the_accelerator_forget():
     centre = mixture(0, "full")
     state = accelerate.observe(
-        accelerate.State("quasi-newton"), centre, mixture(1, "full"), "full", equal_weights=False
+        accelerate.State("quasi-newton"), centre, mixture(1, "full"), equal_weights=False
     )
     assert state.chart is not None
     flat = centre._replace(covariances=np.zeros_like(centre.covariances))
-    state = accelerate.observe(state, centre, flat, "full", equal_weights=False)
+    state = accelerate.observe(state, centre, flat, equal_weights=False)
     assert state.chart is None
     assert accelerate.propose(state)[1] is None
 
@@ -208,7 +210,7 @@ def test_the_number_of_threads_changes_no_bit(method):
 
 def test_proposals_are_short_while_gains_may_still_choose_between_optima():
     centre = mixture(0, "full")
-    chart = accelerate.draw_chart(centre, "full", equal_weights=False)
+    chart = accelerate.draw_chart(centre, equal_weights=False)
     origin = accelerate.to_vector(centre, chart)
     rng = np.random.default_rng(0)
     residual, step = rng.normal(size=(2, origin.size)) * 1e-3

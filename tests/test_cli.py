@@ -20,7 +20,7 @@ import polars as pl
 import pytest
 from tests.smalltables import FIT, N, cells, make_rows, write_rows
 
-from gapmix import GaussianMixture, GaussianMixtureImputer, load, save
+from gapmix import GaussianMixture, GaussianMixtureImputer, evaluate, load, save
 from gapmix.fitting.progress import listening
 
 # ------------------------------------------------------------------ filling
@@ -292,6 +292,20 @@ def test_evaluate_compares_ways_to_fill_hidden_cells(gapmix, tmp_path):
     for wanted, held in zip(found["coverages"], scores["mixture"]["coverage"], strict=True):
         assert abs(held - wanted) < 4 * np.sqrt(wanted * (1 - wanted) / found["n_hidden"])
     assert found["n_hidden"] > 200
+    # It is what Python gives, cell by cell.
+    imputers = evaluate.default_imputers(0) | {"mixture": GaussianMixtureImputer(1, random_state=0)}
+    columns = [f"v{j}" for j in range(4)]
+    same = evaluate.hide_and_score(
+        x, imputers, share=0.1, n_repeats=2, feature_names=columns, random_state=0
+    )
+    assert found["columns"] == columns
+    for each, them in zip(
+        same.overall(), zip(*same.by_column().values(), strict=True), strict=True
+    ):
+        score = scores[each.imputer]
+        assert score["error"] == pytest.approx(each.error, rel=1e-12)
+        assert score["by_column"] == pytest.approx([one.error for one in them], rel=1e-12)
+        assert score["problem"] == ""
     shown = gapmix(tmp_path, "evaluate", "in.csv", *options)
     assert "Ways to fill" in shown.out
     assert gapmix(tmp_path, "evaluate", "in.csv", "--share", "1").code == 2

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gapmix import GaussianMixtureImputer, evaluate
 from gapmix.evaluate.compare import default_imputers, hide_and_score
-from gapmix.selection.hiding import hide
+from gapmix.selection.hiding import hide, leave_some
 
 NAMES = ["a", "b", "c"]
 MIXTURE = GaussianMixtureImputer(1, max_iter=500, n_jobs=1)
@@ -124,6 +124,25 @@ def test_patterns_hides_what_is_missing_in_other_rows():
     assert not hidden[::2].any()
 
 
+def test_only_the_columns_asked_for_are_hidden_by_the_same_rule():
+    x = make_table(60, gaps=0.5)
+    for mechanism in ("mcar", "patterns", "mar"):
+        hidden = hide(x, mechanism, np.random.default_rng(0), share=0.7, columns=np.array([1, 2]))
+        assert hidden[:, 1:].any()
+        assert not hidden[:, 0].any()
+        left = ~np.isnan(x) & ~hidden
+        assert left.any(axis=1)[~np.isnan(x).all(axis=1)].all()
+
+
+def test_the_choice_of_a_size_spares_the_first_cell_and_no_more():
+    observed = np.array([[True, True, False], [True, True, True]])
+    drawn = np.array([[True, True, False], [False, False, True]])
+    left = leave_some(observed, drawn)
+    assert left.tolist() == [[False, True, False], [False, False, False]]
+    assert drawn[0, 0]  # what was drawn is not changed
+    assert not leave_some(observed, drawn, rng=np.random.default_rng(0)).any()
+
+
 # ------------------------------------------------------------------ scores
 
 
@@ -203,6 +222,58 @@ def test_the_usual_contenders_all_give_numbers_and_the_mixture_wins_where_column
     assert np.isnan(overall["mean"].coverage_90)
 
 
+def test_records_by_column_are_those_of_the_column_alone():
+    x = np.column_stack([make_table(), np.full(200, 3.0)])
+    result = hide_and_score(x, {"off": Truth(x, 2.0)}, n_repeats=2, random_state=0)
+    by_column = result.by_column()
+    assert list(by_column) == ["0", "1", "2", "3"]
+    for column, (only,) in by_column.items():
+        mine = [score for score in result.scores if score.column == column]
+        assert only.n_hidden == sum(score.n_hidden for score in mine)
+        wanted = np.mean([score.error for score in mine])
+        assert only.error == pytest.approx(wanted, nan_ok=True)  # NaN where nothing varies
+
+
+def test_a_long_table_is_judged_on_some_of_its_rows_with_values():
+    x = make_table(300)
+    x[::2] = np.nan
+    frame = pd.DataFrame(x, columns=NAMES)
+    seen = []
+
+    class Looks(SimpleImputer):
+        def fit_transform(self, X, y=None):
+            seen.append(X.index)
+            return super().fit_transform(X)
+
+    result = hide_and_score(frame, {"looks": Looks()}, max_rows=50, n_repeats=1, random_state=0)
+    assert result.shape == (50, 3)
+    assert (seen[0] % 2 == 1).all()
+    assert seen[0].is_monotonic_increasing
+    assert result.overall()[0].problem == ""
+    again = hide_and_score(x, {"mean": SimpleImputer()}, max_rows=300, random_state=0)
+    assert [score.error for score in again.scores] == [
+        score.error for score in hide_and_score(x, {"mean": SimpleImputer()}, random_state=0).scores
+    ]
+
+
+def test_progress_hears_who_fills_and_how_often_it_did():
+    heard = []
+    contenders = {"one": SimpleImputer(), "two": SimpleImputer()}
+    hide_and_score(make_table(), contenders, n_repeats=2, progress=lambda *what: heard.append(what))
+    assert heard == [("one", 0), ("one", 1), ("one", 2), ("two", 0), ("two", 1), ("two", 2)]
+
+
+def test_nearest_rows_are_the_same_in_any_units():
+    x = make_table()
+    k_nn = {"k-NN": default_imputers()["k-NN"]}
+    for one, other in zip(
+        hide_and_score(x, k_nn, n_repeats=1, random_state=0).scores,
+        hide_and_score(x * [1e6, 1, 1e-6], k_nn, n_repeats=1, random_state=0).scores,
+        strict=True,
+    ):
+        assert one.error == pytest.approx(other.error)
+
+
 # ------------------------------------------------------------------ tables with names
 
 
@@ -237,6 +308,15 @@ def test_the_driver_is_found_by_name_or_number_and_keeps_its_cells():
             frame, {"mean": SimpleImputer()}, mechanism="mar", driver=driver, n_repeats=1
         )
         assert [score.column for score in result.scores] == ["a", "c"]
+
+
+def test_columns_are_chosen_and_named():
+    x = make_table()
+    for columns in (["b", "c"], [1, 2]):
+        result = hide_and_score(
+            x, {"mean": SimpleImputer()}, columns=columns, feature_names=NAMES, n_repeats=1
+        )
+        assert [score.column for score in result.scores] == ["b", "c"]
 
 
 def test_the_scores_become_a_frame_and_dicts_and_a_table():
@@ -344,6 +424,9 @@ def test_columns_without_values_or_without_spread_are_passed_over():
             {"imputers": {"text": "mean"}},
             r"imputers\['text'\] is a str, which has no fit_transform",
         ),
+        ({"columns": ["1", "z"]}, "columns: 'z' is not a column of the table: 0, 1, 2"),
+        ({"max_rows": 0}, "max_rows"),
+        ({"feature_names": ["a"]}, "feature_names has 1 names; X has 3 columns"),
         ({"mechanism": "mar", "driver": "z"}, "driver='z' is not a column of the table: 0, 1, 2"),
     ],
 )

@@ -20,7 +20,8 @@ from conftest import FULL, size
 from oracles import relative
 
 from gapmix import GaussianMixture
-from gapmix.em import run as em
+from gapmix.em.records import Settings
+from gapmix.em.steps import e_step, m_step
 from gapmix.kernels import completing, factors, lanes, twins
 from gapmix.parameters import Parameters
 from gapmix.plan import rows as rows_module
@@ -30,7 +31,7 @@ from gapmix.plan.planner import TreeOptions, make_plan
 from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS, dual
 from gapmix.solvers.moving import MovingFactor
-from gapmix.structures.covariance import Regularizer
+from gapmix.structures.regularizer import Regularizer
 
 BAR = 1e-8
 SMALLER = {
@@ -167,12 +168,12 @@ def one_step(X, mixture, solver):
     patterns = find_patterns(~np.isnan(X))
     plan = make_plan(patterns, len(mixture[0]), solver=solver)
     rows = prepare_rows(X, np.ones(len(X)), len(mixture[0]), patterns=patterns, forest=plan.forest)
-    module, parameters = SOLVERS[plan.solver], Parameters(*mixture)
+    module, parameters = SOLVERS[plan.solver], Parameters(*mixture, "full")
     prepared = module.prepare(parameters)
-    statistics = em.e_step(module, prepared, parameters.weights, rows, Serial())
+    statistics = e_step(module, prepared, parameters.weights, rows, Serial())
     moments = module.moments(prepared, statistics)
-    settings = em.Settings("full", Regularizer(np.zeros(X.shape[1])))
-    return statistics, em.m_step(moments, parameters, settings), module.notes(prepared, statistics)
+    settings = Settings(Regularizer(np.zeros(X.shape[1])))
+    return statistics, m_step(moments, parameters, settings), module.notes(prepared, statistics)
 
 
 @cache

@@ -217,8 +217,8 @@ KILLED = """
 import os, random, signal, sys, time
 import numpy as np
 import gapmix.storage.atomicfile
-from gapmix.modelfile import CODECS, pack
-from gapmix.storage.recordfile import Record
+from gapmix.modelfile.files import CODECS
+from gapmix.storage.recordfile import Record, pack
 
 rng = np.random.default_rng(0)
 x = rng.normal(size=(400, 40))

@@ -39,6 +39,17 @@ def test_one_batch_again_and_again_has_the_fixed_point_of_em():
     assert online.score(x) == pytest.approx(exact.score(x), abs=1e-4)
 
 
+def test_solvers_that_factor_matrices_serve_streams_of_variances():
+    one, other = (
+        GaussianMixture(2, covariance_type="diag", solver=solver, random_state=0)
+        for solver in ("auto", "dual")
+    )
+    for seed in range(3):
+        one.partial_fit(make_rows(100, seed))
+        other.partial_fit(make_rows(100, seed))
+    np.testing.assert_allclose(one.covariances_, other.covariances_, rtol=1e-9)
+
+
 def test_fit_begins_afresh_and_batches_keep_their_columns():
     model = GaussianMixture(2, random_state=0).partial_fit(make_rows(100, 0))
     with pytest.raises(ValueError, match="features"):

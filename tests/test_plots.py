@@ -74,7 +74,7 @@ def _nothing_stays_open():
 
 def test_the_most_frequent_pattern_comes_first_with_its_number_of_rows():
     cells, bars, strip = draw(plot_patterns(few_patterns())).child_axes
-    assert cells.images[0].get_array().tolist() == [[0, 1, 1], [1, 0, 0], [0, 0, 0]]
+    assert cells.collections[0].get_array().tolist() == [[0, 1, 1], [1, 0, 0], [0, 0, 0]]
     assert [bar.get_width() for bar in bars.patches] == [3, 2, 1]
     assert texts(bars) == ["3", "2", "1"]
     shares = [bar.get_height() for bar in strip.patches]
@@ -90,7 +90,7 @@ def test_thousands_of_patterns_are_cut_and_the_title_counts_the_rest():
     patterns = many_patterns()
     ax = draw(plot_patterns(patterns, max_patterns=30))
     cells, bars, _ = ax.child_axes
-    assert cells.images[0].get_array().shape == (30, 60)
+    assert cells.collections[0].get_array().shape == (30, 60)
     assert len(bars.patches) == 30
     expected = "Not shown: 1,970 less frequent patterns, with 1,970 rows (98.5 %)"
     assert expected in ax.get_title(loc="left")
@@ -101,7 +101,7 @@ def test_many_columns_are_drawn_together_and_none_is_left_out():
     X[0, :15] = X[1, 99] = np.nan
     ax = draw(plot_patterns(X, max_columns=10))
     cells, _, strip = ax.child_axes
-    image = cells.images[0].get_array()
+    image = cells.collections[0].get_array()
     assert image.shape == (3, 10)
     assert sorted(image.sum(axis=1)) == pytest.approx([0.0, 0.1, 1.5])
     assert len(strip.patches) == 10
@@ -113,6 +113,15 @@ def test_columns_of_a_data_frame_are_named(frame):
     table = frame(dict(zip(["age", "income", "height"], few_patterns().T, strict=True)))
     cells = draw(plot_patterns(table)).child_axes[0]
     assert [label.get_text() for label in cells.get_xticklabels()] == ["age", "income", "height"]
+
+
+def test_names_are_data_and_no_formulas():
+    table = pd.DataFrame(few_patterns(), columns=["$a$", "a\x1b$b$", "c" * 1000])
+    for ax in (plot_patterns(table).child_axes[0], plot_missing(table)):
+        ticks = [*draw(ax).get_xticklabels()]
+        assert [tick.get_text() for tick in ticks[:2]] == ["$a$", "a\N{REPLACEMENT CHARACTER}$b$"]
+        assert len(ticks[2].get_text()) == 48
+        assert not any(tick.get_parse_math() for tick in ticks)
 
 
 def test_names_given_are_used_and_must_be_as_many_as_the_columns():

@@ -19,7 +19,7 @@ from gapmix.report.gaps import describe
 from gapmix.report.page import POLICY, compose
 from gapmix.report.randomness import holm, look_for_dependence, rank_tests
 from gapmix.report.subject import Subject, as_imputer, contender
-from gapmix.report.words import label, number, percent, plus_minus
+from gapmix.wording import label
 
 SECTIONS = ["gaps", "model", "filled", "judged", "caveat", "provenance"]
 VOID = {"meta", "link", "br", "hr", "img"}
@@ -159,6 +159,17 @@ def test_everything_missing_in_some_rows(tmp_path):
     x[5:8] = np.nan
     found = check_page(write(tmp_path, x))
     assert "3 rows show nothing at all" in found.text
+
+
+@pytest.mark.parametrize("first", [4, 0])
+def test_a_handful_of_gaps_in_a_long_table_is_drawn(tmp_path, first):
+    # Evenly spaced samples of 20,000 of 25,000 rows leave out every fifth, or take every fifth.
+    x = np.random.default_rng(0).normal(size=(25_000, 3))
+    x[first:200:5, 1] = np.nan
+    x[:20_000, 2] = np.nan
+    found = check_page(write(tmp_path, x))
+    assert "Histograms of column 2: 24,960 known values" in " ".join(found.values("aria-label"))
+    assert found.text.count("column 3") > 2
 
 
 def test_two_rows(tmp_path):
@@ -326,19 +337,6 @@ def test_columns_missing_together_are_found():
     assert pair.expected == pytest.approx(gaps[:, 3].sum() * gaps[:, 4].sum() / 2000)
     assert pair.correlation == pytest.approx(np.corrcoef(gaps[:, 3], gaps[:, 4])[0, 1])
     assert facts.n_complete == (~gaps).all(axis=1).sum()
-
-
-def test_numbers_are_written_as_people_write_them():
-    shown = [0.0, 12.0, 0.12345, 1234.5, -3.14159, 1.5e9, 2e-7, np.nan]
-    assert [number(v) for v in shown] == [
-        *("0", "12", "0.123", "1,234", "\N{MINUS SIGN}3.14", "1.50e+09", "2.00e-07"),
-        "\N{EN DASH}",
-    ]
-    assert [percent(v) for v in (0, 1e-5, 0.05, 0.5, 0.9999, 1, 2.5)] == [
-        *("0 %", "under 0.1 %", "5.0 %", "50 %", "over 99.9 %", "100 %", "250 %")
-    ]
-    assert plus_minus(123.456, 1.234) == "123.5 ± 1.2"
-    assert label("x" * 100, 20) == "x" * 13 + "…" + "x" * 6
 
 
 def test_columns_missing_by_chance_are_not_said_to_be_missing_together():

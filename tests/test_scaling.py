@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from oracles import column_variances
 
-from gapmix.parameters import Parameters, parameters_to_internal, parameters_to_user
+from gapmix.parameters import Parameters
+from gapmix.structures.mixtures import parameters_to_internal, parameters_to_user
 from gapmix.units import measure, to_internal, to_user
 
 N_EXAMPLES = size(100, 1000)
@@ -74,8 +75,8 @@ def test_covariances_come_back_bit_for_bit(x, seed):
     rng = np.random.default_rng(seed)
     scaling = measure(x, np.ones(len(x)))
     d = x.shape[1]
-    for shape in ((2, d, d), (1, d, d), (2, d)):
-        inside = Parameters(np.full(2, 0.5), rng.standard_normal((2, d)), rng.random(shape))
+    for name, shape in (("full", (2, d, d)), ("tied", (1, d, d)), ("diag", (2, d))):
+        inside = Parameters(np.full(2, 0.5), rng.standard_normal((2, d)), rng.random(shape), name)
         user = parameters_to_user(inside, scaling)
         back = parameters_to_internal(user, scaling)
         assert np.array_equal(back.covariances, inside.covariances)

@@ -9,7 +9,9 @@ from conftest import size
 from oracles import relative
 
 from gapmix import GaussianMixture
-from gapmix.em import run as em
+from gapmix.em.records import Settings
+from gapmix.em.run import run
+from gapmix.em.steps import e_step, m_step, responsibilities
 from gapmix.parameters import Parameters
 from gapmix.plan import rows as rows_module
 from gapmix.plan.patterns import find_patterns
@@ -17,7 +19,7 @@ from gapmix.plan.planner import make_plan
 from gapmix.plan.rows import prepare_rows, restore_order
 from gapmix.solvers import SOLVERS
 from gapmix.statistics import zero_statistics
-from gapmix.structures.covariance import Regularizer
+from gapmix.structures.regularizer import Regularizer
 
 DENSE = [name for name, solver in SOLVERS.items() if not solver.SUMS_DIAGONAL]
 # The paper's lemma squares the condition number: it is here for its cost, not its accuracy.
@@ -33,9 +35,11 @@ class Serial:
         return [function(item) for item in items]
 
 
-def as_parameters(mixture, *, diagonal):
+def as_parameters(mixture, covariance_type):
     weights, means, sigmas = mixture
-    return Parameters(weights, means, np.einsum("kii->ki", sigmas) if diagonal else sigmas)
+    diagonal = covariance_type in ("diag", "spherical")
+    covariances = np.einsum("kii->ki", sigmas) if diagonal else sigmas
+    return Parameters(weights, means, covariances, covariance_type)
 
 
 def arrange(name, X, weight, n_components):
@@ -57,14 +61,14 @@ def as_matrices(parameters):
 def one_step(name, X, weight, mixture, covariance_type="full", ridge=0.0):
     """Return log-likelihood, responsibilities and new parameters by a solver of the package."""
     solver = SOLVERS[name]
-    parameters = as_parameters(mixture, diagonal=covariance_type in ("diag", "spherical"))
+    parameters = as_parameters(mixture, covariance_type)
     rows = arrange(name, X, weight, len(mixture[0]))
     prepared = solver.prepare(parameters)
-    statistics = em.e_step(solver, prepared, parameters.weights, rows, Serial())
+    statistics = e_step(solver, prepared, parameters.weights, rows, Serial())
     visits = [solver.visit(prepared, block).log_density for block in rows.blocks]
-    resp = em.responsibilities(np.concatenate(visits), parameters.weights)[1]
-    settings = em.Settings(covariance_type, Regularizer(np.full(X.shape[1], ridge)))
-    updated = em.m_step(solver.moments(prepared, statistics), parameters, settings)
+    resp = responsibilities(np.concatenate(visits), parameters.weights)[1]
+    settings = Settings(Regularizer(np.full(X.shape[1], ridge)))
+    updated = m_step(solver.moments(prepared, statistics), parameters, settings)
     new = (updated.weights, updated.means, as_matrices(updated))
     return float(statistics.log_likelihood), restore_order(resp, rows), new
 
@@ -202,12 +206,11 @@ def test_the_path_to_convergence_is_the_textbook_path(name):
             seed, n=40, d=3, K=2, missing=0.3, diagonal=solver.SUMS_DIAGONAL, empty=False
         )
         reg_covar, variances = 1e-2, np.ones(3)
-        settings = em.Settings(
-            kind, Regularizer(reg_covar * len(X) / 2 * variances), tol=0.0, max_iter=n_steps
-        )
-        start = as_parameters(mixture, diagonal=solver.SUMS_DIAGONAL)
+        regularizer = Regularizer(reg_covar * len(X) / 2 * variances)
+        settings = Settings(regularizer, tol=0.0, max_iter=n_steps)
+        start = as_parameters(mixture, kind)
         rows = arrange(name, X, np.ones(len(X)), 2)
-        fit = em.run(solver, rows, start, settings, Serial())
+        fit = run(solver, rows, start, settings, Serial())
         trace = []
         for _ in range(n_steps):
             total, _, mixture = oracles.em_step(

@@ -9,12 +9,13 @@ from benchmarks.starts import draw_mixture
 from sklearn.exceptions import ConvergenceWarning
 
 from gapmix import GaussianMixture
-from gapmix.em import run as em
+from gapmix.em.records import Settings
+from gapmix.em.run import run
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS
 from gapmix.starts import regroup
-from gapmix.structures.covariance import Regularizer
+from gapmix.structures.regularizer import Regularizer
 from gapmix.threads import open_engine
 
 TYPES = ["full", "tied", "diag", "spherical"]
@@ -35,8 +36,8 @@ def clusters(seed=0, n=600, missing=0.2, centers=((0, 0), (12, 0), (0, 12), (3, 
     return X[~np.isnan(X).all(axis=1)]
 
 
-def settings(n_components, covariance_type="full", ridge=1e-3, *, equal=False):
-    return em.Settings(covariance_type, Regularizer(np.full(2, ridge)), equal_weights=equal)
+def settings(ridge=1e-3, *, equal=False):
+    return Settings(Regularizer(np.full(2, ridge)), equal_weights=equal)
 
 
 def badly_placed(covariance_type):
@@ -45,14 +46,14 @@ def badly_placed(covariance_type):
     sigmas = np.array([np.eye(2), np.eye(2), [[37.0, -36.0], [-36.0, 37.0]], np.eye(2)])
     if covariance_type != "full":
         sigmas = np.einsum("kii->ki", sigmas)
-    return Parameters(np.full(4, 0.25), means, sigmas)
+    return Parameters(np.full(4, 0.25), means, sigmas, covariance_type)
 
 
 def objective_of(table, parameters, asked, engine):
     solver = SOLVERS["dual" if parameters.covariances.ndim == 3 else "diagonal"]
     rows = prepare_rows(*table, len(parameters.weights))
     once = asked._replace(max_iter=1)
-    return em.run(solver, rows, parameters, once, engine, keep_start=True).history[0].objective
+    return run(solver, rows, parameters, once, engine, keep_start=True).history[0].objective
 
 
 # ------------------------------------------------------------------ moves
@@ -63,7 +64,7 @@ def objective_of(table, parameters, asked, engine):
 def test_a_move_raises_the_objective_by_at_least_what_it_promises(covariance_type, equal):
     X = clusters()
     table = regroup.Table(X, np.random.default_rng(1).uniform(0.5, 2.0, len(X)))
-    before, asked = badly_placed(covariance_type), settings(4, covariance_type, equal=equal)
+    before, asked = badly_placed(covariance_type), settings(equal=equal)
     solver = SOLVERS["dual" if covariance_type == "full" else "diagonal"]
     with open_engine(1) as engine:
         moved = regroup.regroup(solver, table, before, asked, engine)
@@ -82,9 +83,9 @@ def test_every_move_tried_is_a_lower_bound_even_where_components_overlap(seed):
     X = oracles.punch(rng, rng.normal(size=(300, 2)) * [1.0, 2.0], 0.3)
     table = regroup.Table(X[~np.isnan(X).all(axis=1)], np.ones(int((~np.isnan(X).all(1)).sum())))
     before = Parameters(
-        rng.dirichlet(np.ones(4)), rng.normal(size=(4, 2)), np.tile(np.eye(2), (4, 1, 1))
+        rng.dirichlet(np.ones(4)), rng.normal(size=(4, 2)), np.tile(np.eye(2), (4, 1, 1)), "full"
     )
-    asked, solver = settings(4), SOLVERS["dual"]
+    asked, solver = settings(), SOLVERS["dual"]
     with open_engine(1) as engine:
         rows = prepare_rows(*table, 4)
         prepared = regroup.Prepared(solver, solver.prepare(before), before)
@@ -104,10 +105,10 @@ def test_every_move_tried_is_a_lower_bound_even_where_components_overlap(seed):
 def test_components_that_sit_well_are_left_alone():
     X = clusters()
     means = np.array([[0, 0], [12, 0], [0, 12], [3, 3]], dtype=float)
-    before = Parameters(np.full(4, 0.25), means, np.tile(np.eye(2), (4, 1, 1)))
+    before = Parameters(np.full(4, 0.25), means, np.tile(np.eye(2), (4, 1, 1)), "full")
     with open_engine(1) as engine:
         moved = regroup.regroup(
-            SOLVERS["dual"], regroup.Table(X, np.ones(len(X))), before, settings(4), engine
+            SOLVERS["dual"], regroup.Table(X, np.ones(len(X))), before, settings(), engine
         )
     assert moved.moves == ()
     assert moved.parameters is before
@@ -118,7 +119,7 @@ def test_a_move_never_makes_a_component_of_a_few_rows():
     table = regroup.Table(X, np.ones(len(X)))
     with open_engine(1) as engine:
         moved = regroup.regroup(
-            SOLVERS["dual"], table, badly_placed("full"), settings(4), engine
+            SOLVERS["dual"], table, badly_placed("full"), settings(), engine
         ).parameters
     assert moved.weights.min() * len(X) >= regroup.LEAST_ROWS * 2
 

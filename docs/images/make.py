@@ -31,7 +31,7 @@ def write_table(path: Path) -> None:
     frame.with_columns(cultivar=pl.Series([f"c{t}" for t in wine.target])).write_csv(path)
 
 
-def draw_screen(path: Path, result: evaluating.Evaluation) -> None:
+def draw_screen(path: Path, result: evaluating.Evaluated) -> None:
     """Draw what a terminal would show."""
     console = Console(record=True, width=78, file=io.StringIO(), force_terminal=True)
     console.print(render("evaluated", result))

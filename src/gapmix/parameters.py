@@ -1,15 +1,12 @@
-"""The parameters of a mixture, and the matrices that follow from them once per iteration."""
+"""The parameters of a mixture, and what follows from covariance matrices once per iteration."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from scipy.linalg import lapack
-
-from gapmix.units import Scaling
 
 SMALLEST_PIVOT = 1e-14  # of its diagonal element
 SMALLEST_VARIANCE = 1e-20  # in internal units
@@ -23,7 +20,8 @@ class Parameters(NamedTuple):
 
     weights: np.ndarray  # (K,)
     means: np.ndarray  # (K, d)
-    covariances: np.ndarray  # (K, d, d); (1, d, d) when shared; (K, d) variances when diagonal
+    covariances: np.ndarray  # in the shape of its structure, the first axis over components
+    structure: str  # what a component is: a name in structures.STRUCTURES
 
 
 class Factored(NamedTuple):
@@ -49,36 +47,16 @@ class NotPositiveDefiniteError(ValueError):
         self.pivot = pivot
 
 
-def is_diagonal(parameters: Parameters) -> bool:
-    """Tell whether the covariances are stored as variances."""
-    return parameters.covariances.ndim == 2
-
-
-def distinct_covariances(parameters: Parameters) -> np.ndarray:
-    """Return the covariances as full matrices, a shared one once, (K or 1, d, d)."""
-    return dense_covariances(parameters) if is_diagonal(parameters) else parameters.covariances
-
-
-def dense_covariances(parameters: Parameters) -> np.ndarray:
-    """Return the covariances as full matrices, (K, d, d)."""
-    covariances = parameters.covariances
-    if is_diagonal(parameters):
-        return covariances[:, :, None] * np.eye(covariances.shape[1])
-    n_components, d = parameters.means.shape
-    return np.broadcast_to(covariances, (n_components, d, d))
-
-
-def factor(parameters: Parameters) -> Factored:
-    """Factor every covariance; a shared one is factored once.
+def factor_matrices(matrices: np.ndarray, n_components: int) -> Factored:
+    """Factor covariance matrices (K, d, d), or (1, d, d) when all components share one.
 
     Raises
     ------
     NotPositiveDefiniteError
         If a pivot is not larger than rounding error.
     """
-    n_components, d = parameters.means.shape
-    covariances = np.require(distinct_covariances(parameters), float, ["C", "W"])
-    n_distinct = len(covariances)
+    covariances = np.require(matrices, float, ["C", "W"])
+    n_distinct, d, _ = covariances.shape
     chol = np.empty((n_distinct, d, d))
     root = np.empty_like(chol)
     prec = np.empty_like(chol)
@@ -156,56 +134,3 @@ def cholesky(sigma: np.ndarray, component: int) -> np.ndarray:
     if ratio.min() <= max(SMALLEST_PIVOT, len(sigma) * np.finfo(float).eps):
         raise NotPositiveDefiniteError(component, int(ratio.argmin()))
     return np.ascontiguousarray(factor_t.T)
-
-
-def parameters_to_user(parameters: Parameters, scaling: Scaling) -> Parameters:
-    """Return the parameters in the user's units."""
-    scale = scaling.scale
-    return Parameters(
-        parameters.weights,
-        parameters.means * scale + scaling.center,
-        rescale(parameters.covariances, scale),
-    )
-
-
-def parameters_to_internal(parameters: Parameters, scaling: Scaling) -> Parameters:
-    """Return the parameters in internal units; the inverse of `parameters_to_user`."""
-    scale = scaling.scale
-    return Parameters(
-        parameters.weights,
-        (parameters.means - scaling.center) / scale,
-        rescale(parameters.covariances, 1.0 / scale),
-    )
-
-
-def marginal_parameters(parameters: Parameters, columns: np.ndarray) -> Parameters:
-    """Return the mixture of some of the columns, the others integrated out."""
-    covariances = parameters.covariances
-    block = (
-        covariances[:, columns] if covariances.ndim == 2 else covariances[:, columns][:, :, columns]
-    )
-    return Parameters(parameters.weights, parameters.means[:, columns], block)
-
-
-def unite(parts: Sequence[Parameters], shares: np.ndarray) -> Parameters:
-    """Return the mixture of mixtures: the components of all, weights times their mixture's share.
-
-    A shared covariance is repeated for every component it serves.
-    """
-    if len(parts) == 1:
-        return parts[0]
-    covariances = [
-        part.covariances if is_diagonal(part) else dense_covariances(part) for part in parts
-    ]
-    return Parameters(
-        np.concatenate([share * part.weights for share, part in zip(shares, parts, strict=True)]),
-        np.concatenate([part.means for part in parts]),
-        np.concatenate(covariances),
-    )
-
-
-def rescale(covariances: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Multiply variances (K, d) by scale^2, or covariances (., d, d) by scale on both sides."""
-    if covariances.ndim == 2:
-        return covariances * scale * scale
-    return covariances * scale[:, None] * scale

@@ -36,6 +36,38 @@ class Moments(NamedTuple):
     second: np.ndarray  # (K, d, d), or (K, d) when diagonal
 
 
+def is_diagonal(moments: Moments) -> bool:
+    """Tell whether the solver summed only the diagonal of the second moments."""
+    return moments.second.ndim == 2
+
+
+def add_rows(moments: Moments, at: np.ndarray, n_rows: float) -> Moments:
+    """Return the moments with so many further rows at the places (K, d), one per component."""
+    square = at**2 if is_diagonal(moments) else at[:, :, None] * at[:, None, :]
+    return Moments(
+        moments.resp + n_rows, moments.first + n_rows * at, moments.second + n_rows * square
+    )
+
+
+def scatter_about(moments: Moments, shift: np.ndarray) -> np.ndarray:
+    """Return the scatter about means moved by `shift` to those of the rows: (K, d, d) or (K, d)."""
+    resp = moments.resp
+    if is_diagonal(moments):
+        return np.maximum(moments.second - resp[:, None] * shift**2, 0.0)
+    return moments.second - resp[:, None, None] * shift[:, :, None] * shift[:, None, :]
+
+
+def move_rows(moments: Moments, by: np.ndarray) -> Moments:
+    """Return the moments of rows that are all moved: E[(z + b)(z + b)']."""
+    resp, first, second = moments
+    moved = first + resp[:, None] * by
+    if is_diagonal(moments):
+        return Moments(resp, moved, second + 2.0 * first * by + resp[:, None] * by**2)
+    cross = first[:, :, None] * by[:, None, :]
+    square = resp[:, None, None] * by[:, :, None] * by[:, None, :]
+    return Moments(resp, moved, second + cross + np.swapaxes(cross, 1, 2) + square)
+
+
 def zero_statistics(
     n_components: int, d: int, *, diagonal: bool, observed_side: bool = True
 ) -> Statistics:

@@ -14,7 +14,8 @@ from gapmix.plots.canvas import figure
 from gapmix.plots.filled import plot_convergence, plot_marginals, plot_missing
 from gapmix.plots.gaps import plot_patterns
 from gapmix.tables.frames import named_rows
-from gapmix.tables.schema import CONTROL, CallError, Note, feature_names, show
+from gapmix.tables.schema import CallError, Note, feature_names
+from gapmix.wording import quote
 
 MAX_CELLS = 2_000_000  # of the rows that are drawn
 
@@ -28,7 +29,7 @@ def check_folder(folder: Path | None) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CallError(f"--plots: the folder {show(str(folder))} cannot be made.") from error
+        raise CallError(f"--plots: the folder {quote(str(folder))} cannot be made.") from error
 
 
 def draw_all(table: OpenTable, model: Any, folder: Path | None, watch: Watch) -> None:
@@ -41,7 +42,7 @@ def draw_all(table: OpenTable, model: Any, folder: Path | None, watch: Watch) ->
 def draw_gaps(table: OpenTable, folder: Path, watch: Watch) -> None:
     """Draw where gaps are and which patterns they form."""
     x = _some_rows(table.scan.matrix)
-    names = _names(table)
+    names = feature_names(table.scan.schema)
     _save(plot_missing(x, feature_names=names), folder, "missing", watch)
     patterns = find_patterns(~np.isnan(x))
     _save(plot_patterns(patterns, feature_names=names), folder, "patterns", watch)
@@ -54,17 +55,11 @@ def draw_fit(table: OpenTable, model: Any, folder: Path, watch: Watch) -> None:
     x = _some_rows(table.scan.matrix)
     gaps = np.isnan(x)
     if (gaps.any(axis=0) & ~gaps.all(axis=0)).any():
-        drawn = model.sample(named_rows(x, feature_names(table.scan.schema)), random_state=0)[0]
-        axes = plot_marginals(x, drawn, feature_names=_names(table))
+        names = feature_names(table.scan.schema)
+        drawn = model.sample(named_rows(x, names), random_state=0)[0]
+        axes = plot_marginals(x, drawn, feature_names=names)
         axes.set_title("Observed values, and one draw of the gaps", fontsize=10, loc="left")
         _save(axes, folder, "filled", watch)
-
-
-def _names(table: OpenTable) -> list[str]:
-    names = [
-        CONTROL.sub("?", name).replace("$", r"\$") for name in feature_names(table.scan.schema)
-    ]
-    return [name if len(name) <= 40 else f"{name[:37]}..." for name in names]
 
 
 def _some_rows(x: np.ndarray) -> np.ndarray:

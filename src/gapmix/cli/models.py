@@ -14,7 +14,8 @@ from gapmix.modelfile.files import load, save
 from gapmix.storage.recordfile import ModelFileError
 from gapmix.tables.cells import read_marks
 from gapmix.tables.dialect import TableError
-from gapmix.tables.schema import CATEGORY, NUMBER, CallError, Column, Schema, features, show
+from gapmix.tables.schema import CATEGORY, NUMBER, CallError, Column, Schema, features
+from gapmix.wording import quote
 
 FIELDS = {"name": str, "kind": str, "whole": bool, "levels": list}
 
@@ -53,13 +54,13 @@ def save_model(imputer: GaussianMixtureImputer, path: Path) -> None:
     try:
         save(imputer, path)
     except OSError as error:
-        raise CallError(f"The model cannot be saved as {show(str(path))}: {error}.") from error
+        raise CallError(f"The model cannot be saved as {quote(str(path))}: {error}.") from error
 
 
 def load_model(path: Path) -> GaussianMixtureImputer:
     """Return the model saved in a file, with the columns of its table."""
     if not path.is_file():
-        raise CallError(f"There is no model file {show(str(path))}.")
+        raise CallError(f"There is no model file {quote(str(path))}.")
     try:
         model = load(path)
         if isinstance(model, GaussianMixture):
@@ -71,7 +72,7 @@ def load_model(path: Path) -> GaussianMixtureImputer:
             )
         _check(model)
     except (ModelFileError, OSError) as error:
-        raise TableError(f"The model {show(str(path))} cannot be used. {error}") from error
+        raise TableError(f"The model {quote(str(path))} cannot be used. {error}") from error
     return model
 
 

@@ -35,10 +35,10 @@ from gapmix.tables.schema import (
     assign_roles,
     list_columns,
     name_columns,
-    show,
 )
 from gapmix.tables.sink import TABS
 from gapmix.tables.source import URL
+from gapmix.wording import quote
 
 WHOLE = (  # what is said of options that pieces do not have
     "needs the whole table: leave it out, or read the table whole, without --scheduler and "
@@ -66,17 +66,19 @@ class PieceTable(NamedTuple):
 def check_path(path: str | Path) -> Path:
     """Return the path of a table that can be read in pieces; say why if it cannot."""
     if isinstance(path, str) and URL.match(path):
-        raise CallError(f"{show(path)} is an address: nothing is fetched. Download the file first.")
+        raise CallError(
+            f"{quote(path)} is an address: nothing is fetched. Download the file first."
+        )
     path = Path(path)
     if not path.exists():
-        raise CallError(f"There is no file or folder {show(str(path))}.")
+        raise CallError(f"There is no file or folder {quote(str(path))}.")
     if path.is_dir() and not any(p.suffix in PARQUET for p in path.rglob("*")):
         raise CallError(
-            f"{show(str(path))} is a folder without any file that ends in .parquet or .pq."
+            f"{quote(str(path))} is a folder without any file that ends in .parquet or .pq."
         )
     if not path.is_dir() and path.suffix not in SUFFIXES:
         raise CallError(
-            f"{show(str(path))} cannot be read in pieces: Parquet files, folders of them and .npy "
+            f"{quote(str(path))} cannot be read in pieces: Parquet files, folders of them and .npy "
             "files can (by their ending: .parquet, .pq, .npy). Convert it to Parquet first, or "
             "leave out --scheduler and --checkpoint to read it whole."
         )
@@ -106,7 +108,7 @@ def read_layout(path: Path) -> Layout:
     names = tuple(types.names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise TableError(f"More than one column is called {show(twice[0])}. Rename them first.")
+        raise TableError(f"More than one column is called {quote(twice[0])}. Rename them first.")
     return Layout(names, types, tuple(missing.get(name) for name in names), n_rows)
 
 
@@ -156,7 +158,7 @@ def open_pieces(
         return PieceTable(source, layout, schema)
     if list(names) != list(layout.names):
         raise CallError(
-            f"{show(str(path))} has no names of columns: all of them are used, in order."
+            f"{quote(str(path))} has no names of columns: all of them are used, in order."
         )
     return PieceTable(source._replace(names=layout.names), layout, schema)
 

@@ -18,10 +18,10 @@ from gapmix.tables.schema import (
     Schema,
     assign_roles,
     find_column,
-    show,
     unique_names,
 )
 from gapmix.tables.source import Source, open_table
+from gapmix.wording import quote
 
 Bounds = dict[str, tuple[float | None, float | None]]  # by the name of a feature
 
@@ -81,11 +81,11 @@ def read_bounds(texts: tuple[str, ...], schema: Schema) -> Bounds | None:
             pair = (math.nan, math.nan)
         if not equals or not colon or not pair[0] < pair[1]:
             raise CallError(
-                f"--bounds {show(text)} is not understood. Write COLUMN=LOW:HIGH with LOW below "
+                f"--bounds {quote(text)} is not understood. Write COLUMN=LOW:HIGH with LOW below "
                 "HIGH; either may be left out, as in --bounds rain=0: or --bounds share=0:1."
             )
         j = find_column(names, name, "--bounds")
         if schema.columns[j].kind != NUMBER:
-            raise CallError(f"--bounds: the column {show(name)} is not used as numbers.")
+            raise CallError(f"--bounds: the column {quote(name)} is not used as numbers.")
         result[labels[j]] = pair
     return result or None

@@ -14,7 +14,6 @@ from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.report import write_page
 from gapmix.report.page import require_report
 from gapmix.report.subject import Subject, as_imputer
-from gapmix.report.words import label, listed
 from gapmix.storage.atomicfile import find_target
 from gapmix.tables.schema import (
     CATEGORY,
@@ -24,9 +23,9 @@ from gapmix.tables.schema import (
     CallError,
     Schema,
     feature_names,
-    show,
     unique_names,
 )
+from gapmix.wording import count, label, listed, quote
 
 LEVELS = "used as one column of 0 and 1 for each level but the first"
 SAID = {  # of one column, of several
@@ -61,7 +60,7 @@ def check_report(output: Path) -> None:
     try:
         find_target(output)
     except OSError as error:
-        raise CallError(f"{error.strerror}: {show(str(error.filename))}.") from error
+        raise CallError(f"{error.strerror}: {quote(str(error.filename))}.") from error
 
 
 def report(
@@ -110,8 +109,8 @@ def _describe_file(
     return (
         (
             "Table",
-            f"{Path(path).name}, {size:,} bytes, {schema.n_rows:,} rows, "
-            f"{len(schema.columns):,} columns",
+            f"{Path(path).name}, {count(size, 'byte')}, {count(schema.n_rows, 'row')}, "
+            f"{count(len(schema.columns), 'column')}",
         ),
         ("Checksum", f"SHA-256 {checksum} of the file"),
     )

@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.table import Table as Grid
 from rich.text import Text
 
-from gapmix.cli.screen import clean, duration
+from gapmix.wording import clean, duration
 
 
 def to_json(result: Any) -> str:

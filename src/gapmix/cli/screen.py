@@ -17,7 +17,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 from rich.text import Text
 
-from gapmix.tables.schema import CONTROL, Note
+from gapmix.tables.schema import Note
+from gapmix.wording import clean, duration
 
 if TYPE_CHECKING:
     from gapmix.fitting.progress import Event
@@ -188,20 +189,3 @@ def show_error(text: str) -> None:
     console = Console(stderr=True, highlight=False)
     shown = Text.assemble(("Error: ", "bold red"), clean(text))
     console.print(shown, soft_wrap=not console.is_terminal)
-
-
-def clean(text: str) -> str:
-    """Return a text without control characters."""
-    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def duration(seconds: float) -> str:
-    """Return a time in words."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return (
-        f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-    )

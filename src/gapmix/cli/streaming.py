@@ -41,7 +41,8 @@ from gapmix.tables.coding import match_columns
 from gapmix.tables.dialect import TableError
 from gapmix.tables.frames import named_rows
 from gapmix.tables.scan import FIT_COPIES, available_bytes
-from gapmix.tables.schema import CATEGORY, NUMBER, CallError, Note, feature_names, show
+from gapmix.tables.schema import CATEGORY, NUMBER, CallError, Note, feature_names
+from gapmix.wording import quote
 
 SAMPLED_PIECES = 50  # the sample that sizes are compared on comes from at most so many
 
@@ -223,7 +224,7 @@ def _tell_resume(how: Streaming, watch: Watch) -> None:
         n_done = len(saved.progress.history)
         watch.note(
             Note(
-                f"{show(str(how.checkpoint))} holds a fit: it goes on after iteration {n_done} of "
+                f"{quote(str(how.checkpoint))} holds a fit: it goes on after iteration {n_done} of "
                 f"start {saved.number + 1}. Delete the file to begin afresh."
             )
         )

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from gapmix.em.run import Engine, responsibilities
-from gapmix.parameters import Parameters, dense_covariances
+from gapmix.em.records import Engine
+from gapmix.em.steps import responsibilities
+from gapmix.parameters import Parameters
 from gapmix.plan.rows import Block, Rows, expand, prepare_rows, restore_order
 from gapmix.solvers import Solver
+from gapmix.structures.mixtures import dense_covariances, members
 
 QUANTILE_STEPS = 400  # most halvings of a bracket; some 55 do unless components are far apart
 
@@ -188,13 +190,8 @@ def draw(
         if not row.size:
             continue
         noise = rng.standard_normal((row.size, d)) @ np.linalg.cholesky(sigma[k]).T
-        one = Parameters(
-            np.ones(1),
-            parameters.means[k : k + 1],
-            parameters.covariances[min(k, len(parameters.covariances) - 1)][None],
-        )
         rows = prepare_rows(x[row] - noise, np.ones(row.size), 1)
-        state = solver.prepare(one)
+        state = solver.prepare(members(parameters, (k,)))
         filled = np.concatenate(
             [solver.complete(state, block).deviation[0] for block in rows.blocks]
         )

@@ -13,14 +13,14 @@ import numpy as np
 from gapmix import units as scaling
 from gapmix.density import conditional
 from gapmix.density.conditional import Filled, Prepared, Scores
-from gapmix.parameters import (
-    Parameters,
+from gapmix.parameters import Parameters
+from gapmix.plan.rows import Rows, prepare_rows
+from gapmix.solvers import SOLVERS
+from gapmix.structures.mixtures import (
     dense_covariances,
     marginal_parameters,
     parameters_to_internal,
 )
-from gapmix.plan.rows import Rows, prepare_rows
-from gapmix.solvers import SOLVERS
 from gapmix.threads import open_engine
 from gapmix.units import Scaling, select_columns
 

@@ -4,7 +4,8 @@ EM is a fixed-point iteration theta -> G(theta) that converges linearly, and slo
 missing. Its residual G(theta) - theta is a gradient: that of the objective, preconditioned by the
 information that complete rows would carry. `Chart` draws parameters as vectors in which this
 preconditioner is the identity (at the point the chart is drawn about): log weights, whitened means
-and log-Cholesky factors, each times the root of its Fisher information per row. In these vectors
+and log-Cholesky factors, each times the root of its Fisher information per row (those of means and
+covariances are the structure's). In these vectors
 the residual is the gradient, lengths do not depend on units, and every vector is a mixture.
 
 Three ways to propose a point beyond the plain step, all from differences of points (steps) and of
@@ -17,9 +18,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from gapmix.parameters import NotPositiveDefiniteError, Parameters, cholesky
+from gapmix.parameters import NotPositiveDefiniteError, Parameters
+from gapmix.structures import STRUCTURES, Chart
 
 METHODS = ("quasi-newton", "anderson", "squarem")
 MEMORY = 8  # differences kept,
@@ -28,16 +29,6 @@ WIDE = 50_000  # from this many parameters on: they are the memory of a fit on a
 FIRST_REACH = 4.0  # a proposal is at most so many times as long as the plain step; learned later
 LEAST_CURVATURE = 1e-8  # of a difference, as the cosine between step and change
 DAMPING_BASE, DAMPING_DELAY = 1.2, 25  # of Anderson mixing, as in DAAREM
-
-
-class Chart(NamedTuple):
-    """Coordinates for mixtures of one shape, about one of them."""
-
-    share: np.ndarray  # (K,) root of the weights
-    means: np.ndarray  # (K, d)
-    chol: np.ndarray  # (K, d, d) lower; (1, d, d) when shared; (K, d) when diagonal
-    covariance_type: str
-    equal_weights: bool
 
 
 class State(NamedTuple):
@@ -60,7 +51,7 @@ class State(NamedTuple):
 # ---------------------------------------------------------------------- the chart
 
 
-def draw_chart(parameters: Parameters, covariance_type: str, *, equal_weights: bool) -> Chart:
+def draw_chart(parameters: Parameters, *, equal_weights: bool) -> Chart:
     """Return the chart about these parameters.
 
     Raises
@@ -68,10 +59,9 @@ def draw_chart(parameters: Parameters, covariance_type: str, *, equal_weights: b
     NotPositiveDefiniteError
         If a covariance has no Cholesky factor.
     """
-    covariances = parameters.covariances
-    chol = np.sqrt(covariances) if covariances.ndim == 2 else _factors(covariances)
+    roots = STRUCTURES[parameters.structure].draw_chart(parameters.covariances)
     share = np.sqrt(parameters.weights)
-    return Chart(share, parameters.means, chol, covariance_type, equal_weights)
+    return Chart(share, parameters.means, roots, parameters.structure, equal_weights)
 
 
 def to_vector(parameters: Parameters, chart: Chart) -> np.ndarray:
@@ -82,75 +72,25 @@ def to_vector(parameters: Parameters, chart: Chart) -> np.ndarray:
     NotPositiveDefiniteError
         If a covariance has no Cholesky factor.
     """
-    share = chart.share[:, None]
-    offset = parameters.means - chart.means
-    covariances = parameters.covariances
-    parts = []
+    structure = STRUCTURES[chart.structure]
+    parts = structure.to_vectors(parameters.means, parameters.covariances, chart)
     if not chart.equal_weights:
         with np.errstate(divide="ignore"):
-            parts.append(chart.share * np.log(parameters.weights))
-    d = offset.shape[1]
-    if covariances.ndim == 2:
-        parts.append((share * offset / chart.chol).ravel())
-        if chart.covariance_type == "spherical":
-            covariances = covariances[:, :1]
-        parts.append((_unit(chart) * np.log(covariances)).ravel())
-        return np.concatenate(parts)
-    shared = len(chart.chol) == 1
-    parts += [
-        solve_triangular(chart.chol[0 if shared else k], share[k] * offset[k], lower=True)
-        for k in range(len(offset))
-    ]
-    lower = np.tril_indices(d, -1)
-    for k, sigma in enumerate(covariances):
-        chol = cholesky(sigma, k)
-        relative = solve_triangular(chart.chol[k], chol, lower=True, check_finite=False)
-        unit = 1.0 if shared else chart.share[k]
-        parts.append(unit * np.sqrt(2.0) * np.log(np.diagonal(relative)))
-        parts.append(unit * relative[lower])
+            parts.insert(0, chart.share * np.log(parameters.weights))
     return np.concatenate(parts)
 
 
 def to_parameters(vector: np.ndarray, chart: Chart) -> Parameters:
     """Return the mixture that a vector stands for; the inverse of `to_vector`."""
-    n_components, d = chart.means.shape
+    n_components = len(chart.share)
     weights = np.full(n_components, 1.0 / n_components)
-    at = 0
     if not chart.equal_weights:
         log_weights = vector[:n_components] / chart.share
         weights = np.exp(log_weights - log_weights.max())
         weights /= weights.sum()
-        at = n_components
-    end = at + n_components * d
-    offset = vector[at:end].reshape(n_components, d) / chart.share[:, None]
-    if chart.chol.ndim == 2:
-        variances = np.exp(vector[end:].reshape(n_components, -1) / _unit(chart))
-        variances = np.broadcast_to(variances, (n_components, d)).copy()
-        return Parameters(weights, chart.means + offset * chart.chol, variances)
-    shared = len(chart.chol) == 1
-    means = chart.means + np.einsum(
-        "kij,kj->ki", np.broadcast_to(chart.chol, (n_components, d, d)), offset
-    )
-    lower = np.tril_indices(d, -1)
-    covariances = np.empty_like(chart.chol)
-    for k, part in enumerate(vector[end:].reshape(len(covariances), -1)):
-        unit = 1.0 if shared else chart.share[k]
-        relative = np.diag(np.exp(part[:d] / (unit * np.sqrt(2.0))))
-        relative[lower] = part[d:] / unit
-        chol = chart.chol[k] @ relative
-        covariances[k] = chol @ chol.T
-    return Parameters(weights, means, covariances)
-
-
-def _unit(chart: Chart) -> np.ndarray:
-    """Return the root of the Fisher information of a log variance, (K, 1)."""
-    n_variances = chart.means.shape[1] if chart.covariance_type == "spherical" else 1
-    unit: np.ndarray = chart.share[:, None] * np.sqrt(0.5 * n_variances)
-    return unit
-
-
-def _factors(covariances: np.ndarray) -> np.ndarray:
-    return np.stack([cholesky(sigma, k) for k, sigma in enumerate(covariances)])
+        vector = vector[n_components:]
+    means, covariances = STRUCTURES[chart.structure].from_vector(vector, chart)
+    return Parameters(weights, means, covariances, chart.structure)
 
 
 # ---------------------------------------------------------------------- what was seen
@@ -160,7 +100,6 @@ def observe(
     state: State,
     parameters: Parameters,
     plain: Parameters,
-    covariance_type: str,
     *,
     equal_weights: bool,
 ) -> State:
@@ -172,7 +111,7 @@ def observe(
     with np.errstate(all="ignore"):
         try:
             if chart is None or point is None:
-                chart = draw_chart(parameters, covariance_type, equal_weights=equal_weights)
+                chart = draw_chart(parameters, equal_weights=equal_weights)
                 point = to_vector(parameters, chart)
             residual = to_vector(plain, chart) - point
         except NotPositiveDefiniteError:
@@ -238,7 +177,7 @@ def propose(state: State, longest: float = np.inf) -> tuple[State, Parameters | 
     ahead = state.point + step
     with np.errstate(all="ignore"):
         parameters = to_parameters(ahead, state.chart)
-    if not all(np.isfinite(array).all() for array in parameters):
+    if not all(np.isfinite(array).all() for array in parameters[:3]):
         return refuse(state), None
     taken = stay._replace(
         ahead=ahead,

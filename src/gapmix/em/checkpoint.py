@@ -15,15 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix.em import accelerate
-from gapmix.em import run as em
+from gapmix.em.records import Fit, Iteration, Progress, State
 from gapmix.parameters import Parameters
 from gapmix.storage.atomicfile import Path, replace_file
 from gapmix.storage.recordfile import ModelFileError, Record, pack, read
+from gapmix.structures import Chart
 
 EVERY_ITERATIONS = 5
 EVERY_SECONDS = 60.0
 KIND = "checkpoint"
-PARAMETERS = Parameters._fields
+PARAMETERS = ("weights", "means", "covariances")
 OWNERS = ("state.parameters", "state.plain", "state.kept", "best.parameters")
 CHART = ("share", "means", "chol")
 VECTORS = ("point", "residual", "ahead")
@@ -51,8 +52,8 @@ class Saved(NamedTuple):
     entropy: tuple[int, ...]  # the seed of its starts
     solver: str
     number: int  # the start at work
-    progress: em.Progress | None  # how far that one has come
-    best: em.Fit | None  # the best of the starts before it
+    progress: Progress | None  # how far that one has come
+    best: Fit | None  # the best of the starts before it
 
 
 class Writer:
@@ -64,11 +65,11 @@ class Writer:
         self._n_since = 0
         self._last = time.monotonic()
 
-    def of_start(self, number: int, best: em.Fit | None) -> Callable[[em.Progress], None]:
+    def of_start(self, number: int, best: Fit | None) -> Callable[[Progress], None]:
         """Return what a run calls after every iteration."""
         self._saved = self._saved._replace(number=number, best=best)
 
-        def save(progress: em.Progress) -> None:
+        def save(progress: Progress) -> None:
             self._n_since += 1
             late = time.monotonic() - self._last >= EVERY_SECONDS
             if self._n_since >= EVERY_ITERATIONS or late or progress.stop_reason is not None:
@@ -97,7 +98,7 @@ def write(path: Path, saved: Saved) -> None:
         method = chart = None
         if accelerator is not None:
             method, held = accelerator.method, accelerator.chart
-            chart = None if held is None else [held.covariance_type, bool(held.equal_weights)]
+            chart = None if held is None else [held.structure, bool(held.equal_weights)]
         content["progress"] = {"stop": progress.stop_reason, "method": method, "chart": chart}
     if saved.best is not None:
         _put_parameters(saved.best.parameters, "best.parameters", arrays)
@@ -140,34 +141,36 @@ def check_identity(saved: Saved, identity: dict[str, Any], path: Path) -> None:
 
 def _restore(content: dict[str, Any], arrays: Arrays) -> Saved:
     progress = best = None
+    structure = content["identity"]["covariance_type"].strip("'")  # settings are there as texts
     told = content["progress"]
     if told is not None:
         history, target, center = _take_run("run", arrays)
-        state = _take_state(told, arrays)
-        progress = em.Progress(state, history, target, center, told["stop"])
+        state = _take_state(told, arrays, structure)
+        progress = Progress(state, history, target, center, told["stop"])
     told = content["best"]
     if told is not None:
         history, target, center = _take_run("best", arrays)
-        parameters = _take_parameters("best.parameters", arrays)
+        parameters = _take_parameters("best.parameters", arrays, structure)
         assert parameters is not None
-        best = em.Fit(parameters, history, told["converged"], told["stop"], target, center)
+        best = Fit(parameters, history, told["converged"], told["stop"], target, center)
     entropy = tuple(int(number) for number in content["entropy"])
     return Saved(content["identity"], entropy, content["solver"], content["number"], progress, best)
 
 
 def _put_parameters(parameters: Parameters | None, name: str, arrays: Arrays) -> None:
     if parameters is not None:
-        for key, array in zip(PARAMETERS, parameters, strict=True):
-            arrays[f"{name}.{key}"] = np.asarray(array, dtype=np.float64)
+        for key in PARAMETERS:
+            arrays[f"{name}.{key}"] = np.asarray(getattr(parameters, key), dtype=np.float64)
 
 
-def _take_parameters(name: str, arrays: Arrays) -> Parameters | None:
+def _take_parameters(name: str, arrays: Arrays, structure: str) -> Parameters | None:
     if f"{name}.weights" not in arrays:
         return None
-    return Parameters(*(arrays[f"{name}.{key}"] for key in PARAMETERS))
+    weights, means, covariances = (arrays[f"{name}.{key}"] for key in PARAMETERS)
+    return Parameters(weights, means, covariances, structure)
 
 
-def _put_state(state: em.State, arrays: Arrays) -> None:
+def _put_state(state: State, arrays: Arrays) -> None:
     for name in ("parameters", "plain", "kept"):
         _put_parameters(getattr(state, name), f"state.{name}", arrays)
     if state.resp is not None:
@@ -191,7 +194,7 @@ def _put_state(state: em.State, arrays: Arrays) -> None:
             arrays[f"accelerator.{name}.{i}"] = vector
 
 
-def _take_state(told: dict[str, Any], arrays: Arrays) -> em.State:
+def _take_state(told: dict[str, Any], arrays: Arrays, structure: str) -> State:
     best, n_stale, n_repairs = arrays["state.numbers"].tolist()
     accelerator = None
     if told["method"] is not None:
@@ -199,7 +202,7 @@ def _take_state(told: dict[str, Any], arrays: Arrays) -> em.State:
         chart = None
         if told["chart"] is not None:
             share, means, chol = (arrays[f"accelerator.chart.{name}"] for name in CHART)
-            chart = accelerate.Chart(share, means, chol, *told["chart"])
+            chart = Chart(share, means, chol, *told["chart"])
         accelerator = accelerate.State(
             told["method"],
             chart,
@@ -214,16 +217,16 @@ def _take_state(told: dict[str, Any], arrays: Arrays) -> em.State:
             n_taken=int(n_taken),
             to_gain=to_gain,
         )
-    parameters = _take_parameters("state.parameters", arrays)
+    parameters = _take_parameters("state.parameters", arrays, structure)
     if parameters is None:
         raise KeyError("state.parameters")
-    return em.State(
+    return State(
         parameters,
         accelerator,
-        plain=_take_parameters("state.plain", arrays),
+        plain=_take_parameters("state.plain", arrays, structure),
         resp=arrays.get("state.resp"),
         objectives=tuple(arrays["state.objectives"].tolist()),
-        kept=_take_parameters("state.kept", arrays),
+        kept=_take_parameters("state.kept", arrays, structure),
         best=best,
         n_stale=int(n_stale),
         n_repairs=int(n_repairs),
@@ -236,7 +239,7 @@ def _take_vectors(name: str, arrays: Arrays) -> tuple[np.ndarray, ...]:
     return tuple(arrays[f"{name}.{i}"] for i in range(count))
 
 
-def _put_run(run: em.Progress | em.Fit, name: str, arrays: Arrays) -> None:
+def _put_run(run: Progress | Fit, name: str, arrays: Arrays) -> None:
     """Put the history, with texts as bytes: there may be more than a header holds."""
     rows = [
         (r.log_likelihood, r.objective, np.nan if r.validation is None else r.validation, r.seconds)
@@ -253,11 +256,11 @@ def _put_run(run: em.Progress | em.Fit, name: str, arrays: Arrays) -> None:
 
 def _take_run(
     name: str, arrays: Arrays
-) -> tuple[tuple[em.Iteration, ...], np.ndarray | None, np.ndarray | None]:
+) -> tuple[tuple[Iteration, ...], np.ndarray | None, np.ndarray | None]:
     events = json.loads(arrays[f"{name}.events"].astype("<i8").tobytes())
     rows = arrays[f"{name}.history"].tolist() if events else []
     history = tuple(
-        em.Iteration(value, objective, None if np.isnan(held) else held, seconds, tuple(told))
+        Iteration(value, objective, None if np.isnan(held) else held, seconds, tuple(told))
         for (value, objective, held, seconds), told in zip(rows, events, strict=True)
     )
     return history, arrays.get(f"{name}.target"), arrays.get(f"{name}.center")

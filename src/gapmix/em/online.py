@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from gapmix.em import run as em
+from gapmix.em.records import Engine, Settings
+from gapmix.em.steps import e_step, m_step, total_weight
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Rows
 from gapmix.solvers import Solver
-from gapmix.statistics import Moments
+from gapmix.statistics import Moments, move_rows
 
 POWER = 0.6
 BURN_IN = 2  # batches that only gather statistics, as Cappe and Moulines advise
@@ -30,49 +29,33 @@ class Online(NamedTuple):
     """Where a stream stands: moments per row about zero, in internal units."""
 
     parameters: Parameters
-    moments: Moments  # of one average row, about zero
-    n_batches: int
-    total_weight: float
-
-
-def begin(parameters: Parameters) -> Online:
-    """Return a stream that has seen nothing, at these parameters."""
-    n_components, d = parameters.means.shape
-    second = (n_components, d) if parameters.covariances.ndim == 2 else (n_components, d, d)
-    nothing = Moments(np.zeros(n_components), np.zeros((n_components, d)), np.zeros(second))
-    return Online(parameters, nothing, 0, 0.0)
+    moments: Moments | None = None  # of one average row, about zero; None before the first batch
+    n_batches: int = 0
+    total_weight: float = 0.0
 
 
 def step(
-    stream: Online, solver: Solver, rows: Rows, settings: em.Settings, engine: em.Engine
+    stream: Online, solver: Solver, rows: Rows, settings: Settings, engine: Engine
 ) -> tuple[Online, float]:
     """Return the stream after a batch, and the batch's mean log-likelihood before it."""
     parameters = stream.parameters
     prepared = solver.prepare(parameters)
-    statistics = em.e_step(solver, prepared, parameters.weights, rows, engine)
-    weight = em.total_weight(rows)
-    seen = _shift(solver.moments(prepared, statistics), parameters.means)
-    gain = 1.0 if stream.n_batches == 0 else (stream.n_batches + 1.0) ** -POWER
-    moments = Moments(
-        *(
-            (1.0 - gain) * old + gain * new / weight
-            for old, new in zip(stream.moments, seen, strict=True)
+    statistics = e_step(solver, prepared, parameters.weights, rows, engine)
+    weight = total_weight(rows)
+    seen = move_rows(solver.moments(prepared, statistics), parameters.means)
+    if stream.moments is None:
+        moments = Moments(*(new / weight for new in seen))
+    else:
+        gain = (stream.n_batches + 1.0) ** -POWER
+        moments = Moments(
+            *(
+                (1.0 - gain) * old + gain * new / weight
+                for old, new in zip(stream.moments, seen, strict=True)
+            )
         )
-    )
     if stream.n_batches + 1 >= BURN_IN:
         n_rows = stream.total_weight + weight  # what priors are weighed against
-        about = (n_rows * array for array in _shift(moments, -parameters.means))
-        parameters = em.m_step(Moments(*about), parameters, settings)
+        about = (n_rows * array for array in move_rows(moments, -parameters.means))
+        parameters = m_step(Moments(*about), parameters, settings)
     stream = Online(parameters, moments, stream.n_batches + 1, stream.total_weight + weight)
     return stream, float(statistics.log_likelihood) / weight
-
-
-def _shift(moments: Moments, by: np.ndarray) -> Moments:
-    """Return the moments of rows that are all moved: E[(z + b)(z + b)']."""
-    resp, first, second = moments
-    moved = first + resp[:, None] * by
-    if second.ndim == 2:
-        return Moments(resp, moved, second + 2.0 * first * by + resp[:, None] * by**2)
-    cross = first[:, :, None] * by[:, None, :]
-    square = resp[:, None, None] * by[:, :, None] * by[:, None, :]
-    return Moments(resp, moved, second + cross + np.swapaxes(cross, 1, 2) + square)

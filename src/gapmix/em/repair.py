@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.solvers import Solver
+from gapmix.structures import STRUCTURES
 
 EMPTY_SHARE = 1e-6  # a component with less than this share of the rows is empty
 
@@ -41,32 +41,13 @@ def split_heaviest(
     if others[donor] <= 0:
         return None
     weights, means = parameters.weights.copy(), parameters.means.copy()
-    covariances = parameters.covariances
-    shared = covariances.ndim == 3 and len(covariances) == 1
-    offset = _half_axis(covariances[0 if shared else donor])
+    structure = STRUCTURES[parameters.structure]
+    offset, covariances = structure.split(parameters.covariances, donor, dead)
     means[dead] = means[donor] + offset
     means[donor] = means[donor] - offset
     if not np.allclose(weights, weights[0]) or weights[dead] < EMPTY_SHARE:
         weights[dead] = weights[donor] = 0.5 * (weights[dead] + weights[donor])
-    if not shared:
-        covariances = covariances.copy()
-        taken = offset**2 if covariances.ndim == 2 else np.outer(offset, offset)
-        covariances[donor] = covariances[donor] - taken
-        covariances[dead] = covariances[donor]
-    return Parameters(weights, means, covariances), donor
-
-
-def _half_axis(covariance: np.ndarray) -> np.ndarray:
-    """Return half a standard deviation along the longest axis of a covariance or of variances."""
-    if covariance.ndim == 1:
-        offset = np.zeros(len(covariance))
-        longest = int(covariance.argmax())
-        offset[longest] = 0.5 * np.sqrt(covariance[longest])
-        return offset
-    d = len(covariance)
-    value, vector = eigh(covariance, subset_by_index=(d - 1, d - 1))
-    axis: np.ndarray = 0.5 * np.sqrt(value[0]) * vector[:, 0]
-    return axis
+    return Parameters(weights, means, covariances, parameters.structure), donor
 
 
 def prepare(solver: Solver, parameters: Parameters) -> Any:
@@ -103,7 +84,7 @@ def make_factorable(
             return parameters, solver.prepare(parameters), tuple(events)
         except NotPositiveDefiniteError as error:
             split = None
-            if allowed and parameters.covariances.shape[0] > 1:
+            if allowed and not STRUCTURES[parameters.structure].SHARED:
                 split = split_heaviest(parameters, error.component, resp)
             if split is None:
                 raise CollapseError(str(error), error.component, error.pivot) from error

@@ -1,255 +1,29 @@
-"""Expectation-maximisation as pure functions on records: e_step, m_step, run."""
+"""Expectation-maximisation: passes over the rows until nothing is left to gain."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from gapmix.em import accelerate
+from gapmix.em.records import Engine, Fit, Iteration, Progress, Settings, Shards, State
 from gapmix.em.repair import CollapseError, make_factorable, prepare, revive
+from gapmix.em.steps import e_step, evaluate, log_likelihood, m_step, sum_rows, total_weight
 from gapmix.em.stopping import N_AGREEING, N_LOOKED_AT, longest_step, to_limit
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
-from gapmix.plan.rows import Block, Rows, deal_lanes
+from gapmix.plan.rows import Rows
 from gapmix.solvers import Solver
-from gapmix.statistics import Moments, Statistics, merge_into, zero_statistics
-from gapmix.structures.covariance import Regularizer, estimate, is_monotone, log_prior, restrict
-
-T = TypeVar("T")
-R = TypeVar("R")
+from gapmix.structures import STRUCTURES
+from gapmix.structures.regularizer import Regularizer, is_monotone
 
 INTERRUPTED = "the fit was interrupted; the best parameters so far are kept"
 NOT_FINITE = "The starting parameters give a log-likelihood that is not finite."
 MAX_REPAIRS_PER_COMPONENT = 3
 CREDIT = 10.0  # a proposal is believed to gain at most so many times what the last passes gained
 WARM_UP = 10  # tied iterations that give the covariance and mean that priors shrink to
-
-
-class Engine(Protocol):
-    """Where lanes of blocks run."""
-
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
-        """Yield function(item) for every item, in the order of the items."""
-
-
-class Shards(Protocol):
-    """Rows kept elsewhere, in parts: on disk, or in the memory of other machines."""
-
-    total_weight: float
-    sample: Rows  # some of them, for what need not see all
-
-    def sum_statistics(self, prepared: Any, parameters: Parameters) -> Statistics:
-        """Return the statistics of all rows, parts merged in a fixed order."""
-
-
-class Settings(NamedTuple):
-    """What a fit is asked to do."""
-
-    covariance_type: str
-    regularizer: Regularizer
-    equal_weights: bool = False
-    tol: float = 1e-3  # per row
-    max_iter: int = 100
-    patience: int = 3  # iterations without a better validation likelihood
-    accelerate: str | None = None  # one of accelerate.METHODS; None asks for plain steps
-
-
-class Iteration(NamedTuple):
-    """One pass over the rows: the values belong to the parameters it started from, per row.
-
-    A pass at proposed parameters that turned out lower changes nothing: its record repeats the
-    values of the last accepted one, and an event that begins with "rejected" tells what was found.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gapmix import GaussianMixture
-    >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> X[::4, 1] = np.nan
-    >>> history = GaussianMixture(2, random_state=0).fit(X).history_
-    >>> bool(np.all(np.diff([each.objective for each in history]) >= -1e-9))
-    True
-    """
-
-    log_likelihood: float
-    objective: float  # log-likelihood plus log-prior: what EM climbs
-    validation: float | None  # mean log-likelihood of the validation rows
-    seconds: float
-    events: tuple[str, ...]  # repairs made and forms chosen in this iteration
-
-
-class Fit(NamedTuple):
-    """The outcome of a run from one start."""
-
-    parameters: Parameters
-    history: tuple[Iteration, ...]
-    converged: bool
-    stop_reason: str
-    target: np.ndarray | None  # the pooled covariance that shrinkage used
-    center: np.ndarray | None  # the overall mean that mean_shrinkage used
-
-
-def responsibilities(log_density: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return log p(x_o) (n,) and p(component | x_o) (n, K), both computed in logs.
-
-    A row so far away that every density underflows is given the weights.
-    """
-    joint = np.array(log_density.T, order="C")  # (K, n): sums over components are then fast
-    with np.errstate(divide="ignore"):
-        joint += np.log(weights)[:, None]
-    top = joint.max(axis=0)
-    lost = ~np.isfinite(top)
-    top[lost] = 0.0
-    joint -= top
-    resp = np.exp(joint, out=joint)
-    resp[:, lost] = weights[:, None]
-    total = resp.sum(axis=0)
-    log_prob = np.log(total) + top
-    log_prob[lost] = -np.inf
-    resp /= total
-    return log_prob, resp.T
-
-
-def e_step(
-    solver: Solver, prepared: Any, weights: np.ndarray, rows: Rows, engine: Engine
-) -> Statistics:
-    """Return the statistics of all rows: densities, responsibilities and sums in one pass."""
-    empty = partial(
-        zero_statistics,
-        len(weights),
-        rows.x.shape[1],
-        diagonal=solver.SUMS_DIAGONAL,
-        observed_side=any(block.n_missing_side < len(block.x) for block in rows.blocks),
-    )
-
-    def sum_lane(lane: tuple[Block, ...]) -> Statistics:
-        return sum_blocks(solver, prepared, weights, lane, empty())
-
-    parts = iter(engine.map(sum_lane, deal_lanes(rows)))
-    total = next(parts)
-    for part in parts:  # each is let go before the next lane needs its memory
-        merge_into(total, part)
-    return total
-
-
-def sum_blocks(
-    solver: Solver, prepared: Any, weights: np.ndarray, blocks: Sequence[Block], total: Statistics
-) -> Statistics:
-    """Add the statistics of the blocks to `total`, one after the other, and return it."""
-    for block in blocks:
-        visit = solver.visit(prepared, block)
-        log_prob, resp = responsibilities(visit.log_density, weights)
-        total.log_likelihood[...] += block.weight @ log_prob
-        solver.accumulate(prepared, block, visit, resp * block.weight[:, None], total)
-    return total
-
-
-def m_step(moments: Moments, parameters: Parameters, settings: Settings) -> Parameters:
-    """Return the parameters that maximise the expected objective.
-
-    Moments are about the current means; components without rows keep their mean and covariance.
-    """
-    resp = moments.resp
-    alive = resp > 0
-    safe = np.where(alive, resp, 1.0)
-    seen = _add_prior_rows(moments._replace(resp=safe), parameters.means, settings.regularizer)
-    shift = seen.first / seen.resp[:, None]
-    # A shared covariance is divided by the rows of all components together.
-    counted = resp if settings.covariance_type == "tied" else safe
-    covariances = estimate(
-        counted, _scatter(seen, shift), settings.covariance_type, settings.regularizer
-    )
-    if len(covariances) == len(alive):
-        covariances[~alive] = parameters.covariances[~alive]
-    n_components = len(resp)
-    if settings.equal_weights:
-        weights = np.full(n_components, 1.0 / n_components)
-    else:
-        weights = resp / resp.sum()
-    return Parameters(weights, parameters.means + shift, covariances)
-
-
-def _add_prior_rows(moments: Moments, means: np.ndarray, regularizer: Regularizer) -> Moments:
-    """Return the moments with `mean_shrinkage` further rows at the overall mean in each component.
-
-    They move means and widen covariances as rows would, but count neither for the weights nor for
-    the number of rows that covariances are divided by.
-    """
-    if regularizer.center is None:
-        return moments
-    away = regularizer.center - means
-    square = away**2 if moments.second.ndim == 2 else away[:, :, None] * away[:, None, :]
-    n_rows = regularizer.mean_shrinkage
-    return Moments(
-        moments.resp + n_rows, moments.first + n_rows * away, moments.second + n_rows * square
-    )
-
-
-def _scatter(moments: Moments, shift: np.ndarray) -> np.ndarray:
-    """Return the expected scatter about the new means, mean + shift: (K, d, d) or (K, d)."""
-    resp = moments.resp
-    if moments.second.ndim == 2:
-        return np.maximum(moments.second - resp[:, None] * shift**2, 0.0)
-    return moments.second - resp[:, None, None] * shift[:, :, None] * shift[:, None, :]
-
-
-def log_likelihood(
-    solver: Solver, prepared: Any, weights: np.ndarray, rows: Rows, engine: Engine
-) -> float:
-    """Return the mean log p(x_o) of the rows."""
-
-    def sum_lane(lane: tuple[Block, ...]) -> float:
-        return sum(
-            float(
-                block.weight
-                @ responsibilities(solver.visit(prepared, block).log_density, weights)[0]
-            )
-            for block in lane
-        )
-
-    return sum(engine.map(sum_lane, deal_lanes(rows))) / float(rows.weight.sum())
-
-
-def _pass(
-    solver: Solver, prepared: Any, parameters: Parameters, rows: Rows | Shards, engine: Engine
-) -> Statistics:
-    """Return the statistics of all rows, wherever these are."""
-    if isinstance(rows, Rows):
-        return e_step(solver, prepared, parameters.weights, rows, engine)
-    return rows.sum_statistics(prepared, parameters)
-
-
-def total_weight(rows: Rows | Shards) -> float:
-    """Return the sum of the rows' weights."""
-    return float(rows.weight.sum()) if isinstance(rows, Rows) else rows.total_weight
-
-
-class State(NamedTuple):
-    """Where a run stands between two passes: with rows and settings, all that it goes on from."""
-
-    parameters: Parameters  # of the next pass
-    accelerator: accelerate.State | None
-    plain: Parameters | None = None  # the step to fall back to, if `parameters` are a proposal
-    resp: np.ndarray | None = None  # (K,) the responsibilities behind it
-    objectives: tuple[float, ...] = ()  # of the last accepted passes
-    kept: Parameters | None = None  # the last ones accepted; the best, with validation rows
-    best: float = -np.inf  # validation likelihood of these
-    n_stale: int = 0  # passes accepted since
-    n_repairs: int = 0
-    left: tuple[float, ...] = ()  # estimates of what is left to gain, after the last passes
-
-
-class Progress(NamedTuple):
-    """All that a run needs to go on later as if it had never stopped."""
-
-    state: State
-    history: tuple[Iteration, ...]
-    target: np.ndarray | None  # what priors shrink to, once that was found
-    center: np.ndarray | None
-    stop_reason: str | None  # not None: no pass is left to do
 
 
 def run(
@@ -280,29 +54,26 @@ def run(
     After every iteration `save` is given all that is needed to `resume` from there, to the same
     bits; `start` is not looked at then. The first record begins with the given `events`.
     """
-    history: list[Iteration] = []
-    stop_reason, unless_converged = None, f"max_iter={settings.max_iter} iterations were reached"
     if resume is None:
         at_hand = rows if isinstance(rows, Rows) else rows.sample
         settings, start, found = _with_target(
             solver, at_hand, start, settings, engine, keep_start=keep_start
         )
         events += found
-        start = start._replace(covariances=restrict(start.covariances, settings.regularizer))
-        method = _method(settings)
-        state = State(start, None if method is None else accelerate.State(method))
+        resume = Progress(_first_state(start, settings), (), None, None, None)
     else:
-        state, stop_reason, events = resume.state, resume.stop_reason, ()
-        history += resume.history
+        events = ()
         held = settings.regularizer._replace(target=resume.target, center=resume.center)
         settings = settings._replace(regularizer=held)
+    state, stop_reason, history = resume.state, resume.stop_reason, list(resume.history)
+    interrupted = False
     used = settings.regularizer
     prepared = prepare(solver, state.parameters)
     while stop_reason is None and len(history) < settings.max_iter:
         began = time.perf_counter()
-        statistics = _pass(solver, prepared, state.parameters, rows, engine)
-        value, objective = _objective(
-            solver, prepared, state.parameters.means, statistics, rows, settings
+        statistics = sum_rows(solver, prepared, state.parameters, rows, engine)
+        value, objective = evaluate(
+            solver, prepared, state.parameters, statistics, total_weight(rows), settings
         )
         repairs: tuple[str, ...]
         if state.plain is not None and not objective >= state.objectives[-1]:
@@ -338,37 +109,44 @@ def run(
         if save is not None:
             save(Progress(state, tuple(history), used.target, used.center, stop_reason))
         if callback is not None and callback(history[-1]):  # it asks to stop
-            unless_converged = INTERRUPTED
+            interrupted = True
             break
     parameters = _final(solver, state, settings, validation, engine)
     converged = stop_reason is not None
+    reason = _explain(stop_reason, state, history, settings, interrupted=interrupted)
+    return Fit(parameters, tuple(history), converged, reason, used.target, used.center)
+
+
+def _first_state(start: Parameters, settings: Settings) -> State:
+    """Return the state before the first pass, with a start that the regularizer allows."""
+    restrict = STRUCTURES[start.structure].restrict
+    start = start._replace(covariances=restrict(start.covariances, settings.regularizer))
+    method = _method(settings)
+    return State(start, None if method is None else accelerate.State(method))
+
+
+def _explain(
+    stop_reason: str | None,
+    state: State,
+    history: Sequence[Iteration],
+    settings: Settings,
+    *,
+    interrupted: bool,
+) -> str:
+    """Return why a run ended, and which parameters it keeps if not the last."""
     if stop_reason is None:
-        stop_reason = unless_converged
-    elif state.n_stale >= settings.patience:
+        reached = f"max_iter={settings.max_iter} iterations were reached"
+        return INTERRUPTED if interrupted else reached
+    if state.n_stale >= settings.patience:
         best_at = int(np.argmax([record.validation or -np.inf for record in history])) + 1
-        stop_reason += f"; the parameters of iteration {best_at} are kept"
-    return Fit(parameters, tuple(history), converged, stop_reason, used.target, used.center)
+        return f"{stop_reason}; the parameters of iteration {best_at} are kept"
+    return stop_reason
 
 
 def _method(settings: Settings) -> str | None:
     """Return how to accelerate: not at all where proposals would leave what is allowed."""
     constrained = settings.regularizer.n_kept is not None
     return settings.accelerate if is_monotone(settings.regularizer) and not constrained else None
-
-
-def _objective(
-    solver: Solver,
-    prepared: Any,
-    means: np.ndarray,
-    statistics: Statistics,
-    rows: Rows | Shards,
-    settings: Settings,
-) -> tuple[float, float]:
-    """Return log-likelihood and objective per row."""
-    n_rows = total_weight(rows)
-    value = float(statistics.log_likelihood) / n_rows
-    prior = log_prior(means, *solver.precisions(prepared), settings.regularizer)
-    return value, value + prior / n_rows
 
 
 def _accept(state: State, objective: float, held_out: float | None) -> State:
@@ -398,7 +176,6 @@ def _step(
             accelerator,
             state.parameters,
             plain,
-            settings.covariance_type,
             equal_weights=settings.equal_weights,
         )
         proposal = None
@@ -521,26 +298,23 @@ def _with_target(
     objective could fall. Unless the start is to be kept, the iterations improve it as well.
     """
     regularizer = settings.regularizer
-    n_components = len(start.weights)
-    is_tied = settings.covariance_type == "tied"
-    needs_target = regularizer.shrinkage > 0 and regularizer.target is None and not is_tied
+    structure = STRUCTURES[start.structure]
+    shrinks = regularizer.shrinkage > 0 and not structure.SHARED
+    needs_target = shrinks and regularizer.target is None
     needs_center = regularizer.mean_shrinkage > 0 and regularizer.center is None
-    if n_components == 1 or not (needs_target or needs_center):
+    if len(start.weights) == 1 or not (needs_target or needs_center):
         return settings, start, ()
     plain = settings._replace(regularizer=Regularizer(regularizer.ridge))
 
     def share(parameters: Parameters, resp: np.ndarray) -> Parameters:
-        pooled = np.tensordot(resp / resp.sum(), parameters.covariances, axes=1)
-        return parameters._replace(covariances=np.repeat(pooled[None], n_components, axis=0))
+        return parameters._replace(covariances=structure.pool(parameters.covariances, resp))
 
-    parameters = start if is_tied else share(start, start.weights)
+    parameters = share(start, start.weights)
     for _ in range(WARM_UP):
         prepared = prepare(solver, parameters)
         sums = e_step(solver, prepared, parameters.weights, rows, engine)
         moments = solver.moments(prepared, sums)
-        parameters = m_step(moments, parameters, plain)
-        if not is_tied:
-            parameters = share(parameters, moments.resp)
+        parameters = share(m_step(moments, parameters, plain), moments.resp)
     if needs_target:
         regularizer = regularizer._replace(target=parameters.covariances[0])
     if needs_center:

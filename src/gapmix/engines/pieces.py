@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ from gapmix.plan.planner import make_plan
 from gapmix.plan.rows import Rows, prepare_rows
 from gapmix.solvers.calibrate import costs_for
 from gapmix.starts.kmeans import MAX_SAMPLE
+from gapmix.structures import STRUCTURES
 from gapmix.threads import count_threads
 from gapmix.units import Scaling
 from gapmix.wording import Advised
@@ -95,7 +97,8 @@ def fit_pieces(
     with open_shard_engine(running.engine, running.n_jobs, source.memory) as engine:
         seen = _look(engine, source, weight, spec.n_components, seeds[0])
         _refuse_too_few(spec, seen, source)
-        units = scaling.from_summary(seen.summary, common=spec.covariance_type == "spherical")
+        structure = STRUCTURES[spec.covariance_type]
+        units = scaling.from_summary(seen.summary, common=structure.COMMON_UNITS)
         check_magnitudes(units, names)
         tell(seen.sample, units)
         sample = make_matrix(
@@ -243,7 +246,7 @@ def _lay_out(spec: Spec, matrix: Matrix) -> Rows:
 
 def _refuse_little_memory(spec: Spec, n_jobs: int | None, source: Source) -> None:
     """Raise an error if parameters, statistics and a few rows alone take more than is allowed."""
-    numbers = spec.n_components * source.d * (1 if is_diagonal(spec) else source.d)
+    numbers = spec.n_components * math.prod(STRUCTURES[spec.covariance_type].shape(source.d))
     copies = STATE_COPIES + 2 * count_threads(n_jobs)  # two sums for each thread
     needed = 8 * copies * numbers + least_bytes(source.d)
     if needed > source.memory:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix import units as scaling
-from gapmix.em import run as em
+from gapmix.em.steps import sum_blocks
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.sources import Piece, SourceError, label_column, read
 from gapmix.parameters import Parameters
@@ -123,7 +123,7 @@ def sum_shard(shard: Shard, message: Message) -> np.ndarray:
     n_components, d = parameters.means.shape
     total = zero_statistics(n_components, d, diagonal=solver.SUMS_DIAGONAL)
     with one_blas_thread():
-        em.sum_blocks(solver, _prepared(message), parameters.weights, shard.blocks, total)
+        sum_blocks(solver, _prepared(message), parameters.weights, shard.blocks, total)
     return pack(total)
 
 

@@ -13,11 +13,13 @@ from gapmix.density import Density
 from gapmix.estimators import checks
 from gapmix.estimators.glance import GlanceMixin
 from gapmix.estimators.random import make_rng
-from gapmix.estimators.shapes import count_parameters, from_public, precisions, to_public
 from gapmix.estimators.validation import column_names, read_table
 from gapmix.fitting.fitted import Fitted, density_of
 from gapmix.fitting.matrix import check_reach
-from gapmix.parameters import Parameters, parameters_to_internal
+from gapmix.fitting.spec import count_kept
+from gapmix.parameters import Parameters
+from gapmix.structures import STRUCTURES
+from gapmix.structures.mixtures import parameters_to_internal
 
 
 class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
@@ -32,11 +34,12 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
         """Write the outcome of a fit to the estimator: the only place that does."""
         if hasattr(self, "_stream"):
             del self._stream  # a fit ends what partial_fit began
-        kind = fitted.covariance_type
-        self.weights_, self.means_, covariances = fitted.parameters
-        self.covariances_ = to_public(covariances, kind)
-        self.precisions_, self.precisions_cholesky_ = precisions(
-            parameters_to_internal(fitted.parameters, fitted.units), fitted.units, kind
+        self.weights_, self.means_, covariances, self._covariance_type = fitted.parameters
+        structure = STRUCTURES[self._covariance_type]
+        self.covariances_ = structure.to_public(covariances)
+        inside = parameters_to_internal(fitted.parameters, fitted.units).covariances
+        self.precisions_, self.precisions_cholesky_ = structure.precisions(
+            inside, fitted.units.scale
         )
         self.converged_ = fitted.converged
         self.stop_reason_ = fitted.stop_reason
@@ -46,16 +49,14 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
         self.history_ = fitted.history
         self.plan_ = fitted.plan
         self._scaling = fitted.units
-        self._covariance_type = kind
         self._target, self._center = fitted.target, fitted.center
 
     def _fitted(self) -> Fitted:
         """Return the fit that is stored, as a record."""
-        shape = self.means_.shape
-        covariances = from_public(self.covariances_, self._covariance_type, shape)
+        name = self._covariance_type
+        covariances = STRUCTURES[name].from_public(self.covariances_, self.means_.shape[1])
         return Fitted(
-            Parameters(self.weights_, self.means_, covariances),
-            self._covariance_type,
+            Parameters(self.weights_, self.means_, covariances, name),
             self._scaling,
             self.plan_,
             self.history_,
@@ -134,9 +135,8 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
 
     def _n_parameters(self) -> int:
         """Return the number of free parameters."""
-        return count_parameters(
-            self.means_.shape,
-            self._covariance_type,
-            equal_weights=self.weights == "equal",
-            keep_components=self.keep_components,
-        )
+        n_components, d = self.means_.shape
+        structure = STRUCTURES[self._covariance_type]
+        free = structure.count_free(d, count_kept(self.keep_components, d))
+        n_weights = 0 if self.weights == "equal" else n_components - 1
+        return (1 if structure.SHARED else n_components) * free + n_components * d + n_weights

@@ -92,7 +92,7 @@ class MixtureBased(GlanceMixin, BaseEstimator):
             **{name: getattr(self, name) for name in HANDED_ON},
         )
         mixture.set_params(
-            n_components=len(fitted.parameters.weights), covariance_type=fitted.covariance_type
+            n_components=len(fitted.parameters.weights), covariance_type=fitted.parameters.structure
         )
         mixture.n_features_in_ = fitted.parameters.means.shape[1]
         mixture._store(fitted)

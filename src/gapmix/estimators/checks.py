@@ -12,10 +12,10 @@ from gapmix.engines.choose import is_engine
 from gapmix.fitting.spec import Running, Spec
 from gapmix.plan.planner import SOLVERS, TreeOptions
 from gapmix.starts import kmeans
-from gapmix.structures import covariance
+from gapmix.structures import STRUCTURES
 
 CHOICES = {
-    "covariance_type": covariance.TYPES,
+    "covariance_type": tuple(STRUCTURES),
     "init_params": (*kmeans.METHODS, "auto"),
     "weights": ("learned", "equal"),
     "solver": ("auto", *SOLVERS),
@@ -48,10 +48,11 @@ def check(spec: Spec, running: Running) -> None:
             f"validation_fraction={fraction!r} must lie strictly between 0 and 1, or be None."
         )
     _check_kept(spec.keep_components)
-    if spec.keep_components is not None and spec.covariance_type not in ("full", "tied"):
+    if spec.keep_components is not None and not STRUCTURES[spec.covariance_type].HAS_AXES:
+        named = " or ".join(repr(name) for name, each in STRUCTURES.items() if each.HAS_AXES)
         raise ValueError(
-            f"keep_components={spec.keep_components!r} needs covariance_type 'full' or "
-            f"'tied': {spec.covariance_type!r} has no principal components to choose from."
+            f"keep_components={spec.keep_components!r} needs covariance_type {named}: "
+            f"{spec.covariance_type!r} has no principal components to choose from."
         )
 
 

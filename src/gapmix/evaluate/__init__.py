@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gapmix.evaluate.compare import default_imputers, hide_and_score
+from gapmix.evaluate.compare import hide_and_score
+from gapmix.evaluate.contenders import default_imputers
 from gapmix.evaluate.scores import Evaluation, Overall, Score
 
 __all__ = ["Evaluation", "Overall", "Score", "default_imputers", "hide_and_score"]

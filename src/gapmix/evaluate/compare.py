@@ -7,56 +7,23 @@ contender fills them without having seen them.
 
 from __future__ import annotations
 
-import copy
-import time
-import warnings
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import narwhals as nw
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.experimental import enable_iterative_imputer  # noqa: F401  unlocks the next import
-from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from gapmix.estimators import checks
 from gapmix.estimators.imputer import GaussianMixtureImputer
-from gapmix.estimators.validation import read_table, to_matrix
+from gapmix.estimators.validation import read_table
+from gapmix.evaluate.contenders import default_imputers
+from gapmix.evaluate.running import Truth, score
 from gapmix.evaluate.scores import Evaluation, Score
 from gapmix.selection.hiding import MECHANISMS, hide
-from gapmix.selection.sizes import measure_spread
+from gapmix.wording import count, list_names
 
-COVERAGES = (0.5, 0.9)
-CHANGED = 1e-6  # standard deviations by which a known value may differ and still count as kept
-
-
-def default_imputers(random_state: Any = None) -> dict[str, Any]:
-    """Return the usual contenders: column means, near rows, regressions in turn, the mixture.
-
-    Parameters
-    ----------
-    random_state : int, RandomState instance or None, default=None
-        Seed of those that draw.
-
-    Returns
-    -------
-    dict
-        Name to transformer, for `hide_and_score`; add your own to it.
-
-    Examples
-    --------
-    >>> from gapmix.evaluate import default_imputers
-    >>> list(default_imputers())
-    ['mean', 'k-NN', 'iterative', 'mixture']
-    """
-    return {
-        "mean": SimpleImputer(keep_empty_features=True),
-        "k-NN": _Scaled(KNNImputer(keep_empty_features=True)),
-        "iterative": IterativeImputer(keep_empty_features=True, random_state=random_state),
-        "mixture": GaussianMixtureImputer(random_state=random_state),
-    }
+MAX_ROWS = 5_000  # on which the command line evaluates
 
 
 def hide_and_score(
@@ -66,8 +33,12 @@ def hide_and_score(
     mechanism: str = "mcar",
     share: float = 0.2,
     driver: Any = None,
+    columns: Sequence[Any] | None = None,
     n_repeats: int = 5,
+    max_rows: int | None = None,
+    feature_names: Sequence[str] | None = None,
     random_state: Any = None,
+    progress: Callable[[str, int], None] | None = None,
 ) -> Evaluation:
     """Hide known cells of a table, have imputers fill them, and tell how well they did.
 
@@ -86,10 +57,20 @@ def hide_and_score(
         Share of the known cells that is hidden, by 'mcar' and 'mar'.
     driver : column name or number, default=None
         For 'mar'; by default the column with the fewest gaps.
+    columns : sequence of column names or numbers, default=None
+        Columns of which cells are hidden, by default all; imputers see the others too.
     n_repeats : int, default=5
         How often cells are hidden and filled anew. All imputers see the same tables.
+    max_rows : int or None, default=None
+        Evaluate on so many rows at most, drawn from those with a value; None takes them all. k-NN
+        compares every row with every other: `gapmix evaluate` takes 5,000.
+    feature_names : sequence of str, default=None
+        Names of the columns; a data frame has its own.
     random_state : int, RandomState instance or None, default=None
         Seed of what is hidden, and of the default imputers.
+    progress : callable, default=None
+        Called as `progress(name, done)` with the name of an imputer and the number of its repeats
+        that are done, from 0.
 
     Returns
     -------
@@ -121,205 +102,47 @@ def hide_and_score(
     _check(mechanism, share, imputers)
     checks.check_positive_int("n_repeats", n_repeats)
     random = check_random_state(random_state)
-    reader = GaussianMixtureImputer()  # only to remember the columns' names
-    x = read_table(reader, X, reset=True, min_rows=2)
-    table = _Table(x, _list_names(X, x.shape[1]), _rebuilder(X))
     if imputers is None:
         imputers = default_imputers(int(random.randint(2**31)))
-    place = _find_driver(driver, table) if mechanism == "mar" else 0
-    scores: list[Score] = []
-    for repeat in range(n_repeats):
+    truth = _read(X, feature_names, max_rows, random)
+    place = _find_driver(driver, truth) if mechanism == "mar" else 0
+    judged = None
+    if columns is not None:
+        judged = np.array([_find(each, truth, "columns: ") for each in columns], dtype=int)
+    hidden = []
+    for _ in range(n_repeats):
         rng = np.random.default_rng(random.randint(0, 2**31, size=4))
-        hidden = hide(x, mechanism, rng, share=share, driver=place)
-        if not hidden.any():
-            raise ValueError(_explain_nothing_hidden(x, mechanism, share))
-        for name, imputer in imputers.items():
-            scores.extend(_score(str(name), imputer, repeat, table, hidden))
-    ordered = sorted(scores, key=lambda score: list(map(str, imputers)).index(score.imputer))
-    return Evaluation(tuple(ordered), mechanism, n_repeats, (x.shape[0], x.shape[1]))
+        cells = hide(truth.x, mechanism, rng, share=share, driver=place, columns=judged)
+        if not cells.any():
+            raise ValueError(_explain_nothing_hidden(truth.x, mechanism, share))
+        hidden.append(cells)
+    tell = progress or (lambda name, done: None)
+    scores: list[Score] = []
+    for name, imputer in imputers.items():
+        tell(str(name), 0)
+        for repeat, cells in enumerate(hidden):
+            scores.extend(score(str(name), imputer, repeat, truth, cells))
+            tell(str(name), repeat + 1)
+    n, d = truth.x.shape
+    return Evaluation(tuple(scores), mechanism, n_repeats, (n, d))
 
 
-# -------------------------------------------------------------------- one contender
-
-
-class _Table(NamedTuple):
-    """The table: its values, and how to give it to contenders."""
-
-    x: np.ndarray  # (n, d), NaN where missing
-    names: list[str]
-    rebuild: Callable[[np.ndarray, np.ndarray], Any]  # values, row numbers -> a table like X
-
-
-class _Guesses(NamedTuple):
-    """What a contender gave, column by column; NaN where it gave nothing."""
-
-    filled: np.ndarray  # (n, d)
-    log_score: np.ndarray  # (d,)
-    coverage: np.ndarray  # (2, d)
-    problems: list[str]  # (d,)
-
-
-class _Scaled(TransformerMixin, BaseEstimator):
-    """An imputer at work in columns scaled to variance 1, back in the columns' units after."""
-
-    def __init__(self, imputer: Any) -> None:
-        self.imputer = imputer
-
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Return X filled."""
-        x = np.asarray(to_matrix(X), dtype=float)
-        scaler = StandardScaler().fit(x)
-        filled = clone(self.imputer).fit_transform(scaler.transform(x))
-        return np.where(np.isnan(x), scaler.inverse_transform(filled), x)
-
-
-def _score(name: str, imputer: Any, repeat: int, table: _Table, hidden: np.ndarray) -> list[Score]:
-    """Return how a contender fills the hidden cells, by column."""
-    x = table.x
-    d = x.shape[1]
-    spread = measure_spread(x)
-    shown = np.where(hidden, np.nan, x)
-    began = time.perf_counter()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            contender = clone(imputer) if hasattr(imputer, "get_params") else copy.deepcopy(imputer)
-            result = contender.fit_transform(table.rebuild(shown, np.arange(len(x))))
-            seconds = time.perf_counter() - began
-            filled, problems = _read_result(result, contender, shown, hidden, table, spread)
-            guesses = _Guesses(
-                filled,
-                _log_scores(contender, table, shown, hidden, spread),
-                _coverages(contender, table, shown, hidden),
-                problems,
-            )
-    except Exception as error:  # whatever goes wrong in a contender is a result, not the end
-        seconds = time.perf_counter() - began
-        lines = str(error).strip().splitlines()
-        problem = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
-        nothing = np.full((2, d), np.nan)
-        guesses = _Guesses(np.full_like(x, np.nan), nothing[0], nothing, [problem] * d)
-    scores = []
-    for j in np.flatnonzero(hidden.any(axis=0)):
-        cells = hidden[:, j]
-        rmse = float(np.sqrt(np.mean((guesses.filled[cells, j] - x[cells, j]) ** 2)))
-        if guesses.problems[j]:
-            rmse = np.nan
-        scores.append(
-            Score(
-                name,
-                repeat,
-                table.names[j],
-                int(cells.sum()),
-                rmse / spread[j] if spread[j] > 0 else np.nan,
-                rmse,
-                float(guesses.log_score[j]),
-                float(guesses.coverage[0, j]),
-                float(guesses.coverage[1, j]),
-                seconds,
-                guesses.problems[j],
-            )
-        )
-    return scores
-
-
-def _read_result(
-    result: Any,
-    contender: Any,
-    shown: np.ndarray,
-    hidden: np.ndarray,
-    table: _Table,
-    spread: np.ndarray,
-) -> tuple[np.ndarray, list[str]]:
-    """Return the filled table (n, d), and for each column what is wrong with it, if anything."""
-    values = np.asarray(to_matrix(result), dtype=float)
-    n, d = shown.shape
-    if values.ndim != 2 or len(values) != n:
-        raise ValueError(f"it returned shape {values.shape} for a table of shape {(n, d)}")
-    places = _find_columns(result, contender, values.shape[1], table)
-    filled = np.full((n, d), np.nan)
-    problems = [""] * d
-    for j, place in enumerate(places):
-        if place is None:
-            problems[j] = f"column {table.names[j]!r} was dropped"
-            continue
-        filled[:, j] = values[:, place]
-        n_left = int(np.isnan(filled[hidden[:, j], j]).sum())
-        if n_left:
-            problems[j] = f"{n_left} gaps of column {table.names[j]!r} were left"
-        known = ~np.isnan(shown[:, j])
-        allowed = CHANGED * spread[j] + 1e-12 * np.abs(shown[:, j])
-        changed = known & ~(np.abs(filled[:, j] - shown[:, j]) <= allowed)
-        if changed.any():
-            row = int(np.flatnonzero(changed)[0])
-            problems[j] = (
-                f"known values of column {table.names[j]!r} were changed "
-                f"({shown[row, j]:g} into {filled[row, j]:g} in row {row})"
-            )
-    return filled, problems
-
-
-def _find_columns(result: Any, contender: Any, n_columns: int, table: _Table) -> list[int | None]:
-    """Return where the columns of the table are in a result; None for one that was dropped.
-
-    Columns after those of the table, as indicators of gaps are, do not matter.
-    """
-    d = len(table.names)
-    if n_columns >= d:
-        return list(range(d))
-    if nw.dependencies.is_into_dataframe(result):
-        found = [str(name) for name in nw.from_native(result).columns]
-    elif hasattr(contender, "get_feature_names_out"):
-        found = [str(name) for name in contender.get_feature_names_out()]
-    else:
-        found = []
-    wanted = table.names if set(found) & set(table.names) else [f"x{j}" for j in range(d)]
-    if len(found) != n_columns or not set(found) <= set(wanted):
-        raise ValueError(f"it returned {n_columns} of {d} columns, and does not say which")
-    return [found.index(name) if name in found else None for name in wanted]
-
-
-def _log_scores(
-    contender: Any, table: _Table, shown: np.ndarray, hidden: np.ndarray, spread: np.ndarray
-) -> np.ndarray:
-    """Return the mean log density of the hidden cells of each column, (d,), NaN if not offered.
-
-    log p(cell | shown) = log p(shown and cell) - log p(shown), one cell at a time.
-    """
-    scores = np.full(shown.shape[1], np.nan)
-    if not hasattr(contender, "score_samples"):
-        return scores
-    everything = np.asarray(contender.score_samples(table.rebuild(shown, np.arange(len(shown)))))
-    for j in np.flatnonzero(hidden.any(axis=0) & (spread > 0)):
-        rows = np.flatnonzero(hidden[:, j])
-        with_cell = shown[rows]
-        with_cell[:, j] = table.x[rows, j]
-        gain = np.asarray(contender.score_samples(table.rebuild(with_cell, rows)))
-        scores[j] = np.mean(gain - everything[rows]) + np.log(spread[j])
-    return scores
-
-
-def _coverages(contender: Any, table: _Table, shown: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-    """Return the share of hidden cells inside their intervals, (2, d), NaN if not offered."""
-    shares = np.full((len(COVERAGES), shown.shape[1]), np.nan)
-    if not hasattr(contender, "intervals"):
-        return shares
-    given = table.rebuild(shown, np.arange(len(shown)))
-    judged = np.flatnonzero(hidden.any(axis=0))
-    for number, coverage in enumerate(COVERAGES):
-        low, high = (np.asarray(to_matrix(end)) for end in contender.intervals(given, coverage))
-        inside = (low <= table.x) & (table.x <= high)
-        shares[number, judged] = [inside[hidden[:, j], j].mean() for j in judged]
-    return shares
-
-
-# -------------------------------------------------------------------- the table
-
-
-def _list_names(X: Any, d: int) -> list[str]:
-    if nw.dependencies.is_into_dataframe(X):
-        return [str(name) for name in getattr(X, "column_names", getattr(X, "columns", ()))]
-    return [str(j) for j in range(d)]
+def _read(X: Any, names: Sequence[str] | None, max_rows: int | None, random: Any) -> Truth:
+    """Return the known cells of a table, of some of its rows if they are too many."""
+    reader = GaussianMixtureImputer()  # only to remember the columns' names
+    x = read_table(reader, X, reset=True, min_rows=2)
+    rows = np.arange(len(x))
+    if max_rows is not None:
+        checks.check_positive_int("max_rows", max_rows)
+        if len(x) > max_rows:
+            useful = np.flatnonzero(~np.isnan(x).all(axis=1))
+            rows = np.sort(random.permutation(useful)[:max_rows])
+    own: Any = range(x.shape[1]) if names is None else names
+    if names is None and nw.dependencies.is_into_dataframe(X):
+        own = getattr(X, "column_names", getattr(X, "columns", ()))
+    if len(own) != x.shape[1]:
+        raise ValueError(f"feature_names has {len(own)} names; X has {x.shape[1]} columns.")
+    return Truth(x[rows], rows, [str(name) for name in own], _rebuilder(X))
 
 
 def _rebuilder(X: Any) -> Callable[[np.ndarray, np.ndarray], Any]:
@@ -345,15 +168,19 @@ def _rebuild_pandas(X: Any, values: np.ndarray, rows: np.ndarray) -> Any:
     return frame
 
 
-def _find_driver(driver: Any, table: _Table) -> int:
-    d = len(table.names)
+def _find_driver(driver: Any, truth: Truth) -> int:
     if driver is None:
-        return int((~np.isnan(table.x)).sum(axis=0).argmax())
-    if str(driver) in table.names:
-        return table.names.index(str(driver))
-    if isinstance(driver, int | np.integer) and 0 <= driver < d:
-        return int(driver)
-    raise ValueError(f"driver={driver!r} is not a column of the table: {', '.join(table.names)}.")
+        return int((~np.isnan(truth.x)).sum(axis=0).argmax())
+    return _find(driver, truth, "driver=")
+
+
+def _find(column: Any, truth: Truth, said: str) -> int:
+    """Return the number of a column that is given by its name or number."""
+    if str(column) in truth.names:
+        return truth.names.index(str(column))
+    if isinstance(column, int | np.integer) and 0 <= column < len(truth.names):
+        return int(column)
+    raise ValueError(f"{said}{column!r} is not a column of the table: {list_names(truth.names)}.")
 
 
 def _check(mechanism: Any, share: Any, imputers: Any) -> None:
@@ -381,7 +208,7 @@ def _explain_nothing_hidden(x: np.ndarray, mechanism: str, share: float) -> str:
     if mechanism == "patterns" and not np.isnan(x).any():
         return "The table has no gaps to take patterns from. Use mechanism='mcar' or 'mar'."
     return (
-        f"No cell could be hidden in a table of {n} rows and {d} columns with "
-        f"{int((~np.isnan(x)).sum())} known values (mechanism={mechanism!r}, share={share:g}): "
-        "every row keeps a value and every column two. Use more rows or columns, or a larger share."
+        f"No cell could be hidden in a table of {count(n, 'row')} and {count(d, 'column')} with "
+        f"{count(int((~np.isnan(x)).sum()), 'known value')}, at a share of {share:g}: every row "
+        "keeps a value and every column two. Use more rows or columns, or a larger share."
     )

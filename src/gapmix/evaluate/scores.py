@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -9,6 +10,8 @@ import numpy as np
 
 from gapmix.selection.hiding import MECHANISMS
 from gapmix.wording import align, count
+
+COVERAGES = (0.5, 0.9)  # of the intervals that are judged
 
 
 class Score(NamedTuple):
@@ -39,7 +42,7 @@ class Score(NamedTuple):
 
 
 class Overall(NamedTuple):
-    """How one imputer filled all hidden cells: means over the repeats.
+    """How one imputer filled all hidden cells, or those of a column: means over the repeats.
 
     Examples
     --------
@@ -82,10 +85,14 @@ class Evaluation(NamedTuple):
 
     def overall(self) -> tuple[Overall, ...]:
         """Return one record for each imputer, in the order in which they were given."""
-        names = dict.fromkeys(score.imputer for score in self.scores)
-        return tuple(
-            _gather([score for score in self.scores if score.imputer == name]) for name in names
-        )
+        return tuple(_gather(scores) for scores in _group(self.scores, "imputer").values())
+
+    def by_column(self) -> dict[str, tuple[Overall, ...]]:
+        """Return the same for each column of which cells were hidden."""
+        return {
+            column: self._replace(scores=tuple(scores)).overall()
+            for column, scores in _group(self.scores, "column").items()
+        }
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the scores as dicts."""
@@ -126,6 +133,13 @@ class Evaluation(NamedTuple):
         return "\n".join([title, "", align(lines), *([""] if problems else []), *problems])
 
 
+def _group(scores: Iterable[Score], field: str) -> dict[str, list[Score]]:
+    groups: dict[str, list[Score]] = {}
+    for score in scores:
+        groups.setdefault(getattr(score, field), []).append(score)
+    return groups
+
+
 def _gather(scores: list[Score]) -> Overall:
     """Return the means of an imputer's scores over columns, weighted by cells, and repeats."""
     n_hidden = np.array([score.n_hidden for score in scores], dtype=float)
@@ -136,7 +150,9 @@ def _gather(scores: list[Score]) -> Overall:
         squares = np.array([score.error for score in scores])[here] ** 2
         varies = ~np.isnan(squares) | np.array([bool(score.problem) for score in scores])[here]
         # A failed column leaves no error at all: without it, the others would look too good.
-        mean = np.average(squares[varies], weights=n_hidden[here][varies]) if varies.any() else 0.0
+        mean = (
+            np.average(squares[varies], weights=n_hidden[here][varies]) if varies.any() else np.nan
+        )
         errors.append(np.sqrt(mean))
     problems = list(dict.fromkeys(score.problem for score in scores if score.problem))
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""

@@ -8,16 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from gapmix.em import online
-from gapmix.em import run as em
 from gapmix.em.online import Online
+from gapmix.em.records import Fit, Iteration
 from gapmix.em.repair import CollapseError
+from gapmix.em.steps import total_weight
 from gapmix.fitting.climb import explaining_collapse
 from gapmix.fitting.fitted import Fitted, to_fitted
 from gapmix.fitting.matrix import Matrix, log_unit, plan_rows, refuse_too_few
 from gapmix.fitting.spec import Running, Spec, make_settings
 from gapmix.fitting.starting import make_start, resume_at
-from gapmix.parameters import NotPositiveDefiniteError, Parameters, parameters_to_user
+from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.solvers import SOLVERS
+from gapmix.structures import STRUCTURES
+from gapmix.structures.mixtures import parameters_to_user
 from gapmix.threads import open_engine
 from gapmix.units import Scaling
 
@@ -52,30 +55,30 @@ def fit_batch(
     if stream is None:
         refuse_too_few(matrix, spec.n_components)
     chosen, rows = plan_rows(spec, matrix, spec.solver)
-    history: tuple[em.Iteration, ...] = ()
+    history: tuple[Iteration, ...] = ()
     with open_engine(running.n_jobs) as engine, explaining_collapse(spec, matrix.names):
         if stream is None:
             if before is None:
                 start = make_start(spec, rows, units, np.random.default_rng(entropy))
             else:
-                start = resume_at(spec, before.parameters, before.covariance_type, units)
-            stream = online.begin(start)
+                start = resume_at(spec, before.parameters, units)
+            stream = Online(start)
             target, center = _prior(spec, start, units)
         else:
             assert before is not None
             history, target, center = before.history, before.target, before.center
-        total = stream.total_weight + em.total_weight(rows)
+        total = stream.total_weight + total_weight(rows)
         settings = make_settings(spec, units, total, target, center)
         try:
             stream, value = online.step(stream, SOLVERS[chosen.solver], rows, settings, engine)
         except NotPositiveDefiniteError as error:
             raise CollapseError(str(error), error.component, error.pivot) from error
     value -= log_unit(rows, units)
-    record = em.Iteration(value, value, None, time.perf_counter() - began, ())
+    record = Iteration(value, value, None, time.perf_counter() - began, ())
     reason = f"partial_fit has seen {stream.n_batches} batches"
     held = settings.regularizer
-    run = em.Fit(stream.parameters, (), False, reason, held.target, held.center)
-    fitted = to_fitted(run, units, chosen, spec.covariance_type)
+    run = Fit(stream.parameters, (), False, reason, held.target, held.center)
+    fitted = to_fitted(run, units, chosen)
     history = (*history, record)[-N_KEPT:]
     return stream, fitted._replace(history=history, n_iter=len(history))
 
@@ -88,6 +91,6 @@ def _prior(
         return None, None
     user = parameters_to_user(start, units)
     target = None
-    if spec.shrinkage != 0 and spec.covariance_type != "tied":
+    if spec.shrinkage != 0 and not STRUCTURES[start.structure].SHARED:
         target = np.tensordot(user.weights, user.covariances, axes=1)
     return target, user.weights @ user.means if spec.mean_shrinkage != 0 else None

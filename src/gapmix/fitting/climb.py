@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix.em import checkpoint
-from gapmix.em import run as em
+from gapmix.em.records import Engine, Fit, Settings, Shards
 from gapmix.em.repair import CollapseError
+from gapmix.em.run import run
 from gapmix.fitting import starting
 from gapmix.fitting.fitted import Fitted, advise, to_fitted
 from gapmix.fitting.progress import Report, reporting
@@ -41,10 +42,10 @@ def identify(spec: Spec, units: Scaling, total_weight: float) -> dict[str, Any]:
 class Task(NamedTuple):
     """What a fit climbs on, from where, and what it is known by."""
 
-    rows: Rows | em.Shards
+    rows: Rows | Shards
     start_rows: Rows  # that starts are made from: all of them, or a sample
     seeds: tuple[np.random.SeedSequence, ...]  # of each start
-    settings: em.Settings
+    settings: Settings
     units: Scaling
     plan: Plan
     names: list[str]  # of the columns, for messages
@@ -71,8 +72,7 @@ def climb(spec: Spec, task: Task, running: Running) -> Fitted:
     ):
         starts: list[Callable[[], Start]]
         if task.before is not None:
-            last = task.before
-            at = starting.resume_at(spec, last.parameters, last.covariance_type, task.units)
+            at = starting.resume_at(spec, task.before.parameters, task.units)
             starts = [lambda: Start(at)]
         else:
             begin = partial(starting.begin, spec, task.start_rows, task.units, engine)
@@ -86,19 +86,19 @@ def climb(spec: Spec, task: Task, running: Running) -> Fitted:
             report=report,
             path=running.checkpoint,
         )
-    fitted = to_fitted(best, task.units, task.plan, spec.covariance_type, task.log_units)
+    fitted = to_fitted(best, task.units, task.plan, task.log_units)
     return fitted._replace(advice=advise(fitted, spec.tol))
 
 
 def _best_run(
     task: Task,
     starts: Sequence[Callable[[], Start]],
-    engine: em.Engine,
+    engine: Engine,
     *,
     keep_start: bool,
     report: Callable[[int], Report],
     path: Any,
-) -> em.Fit:
+) -> Fit:
     """Return the best run over all starts; from a checkpoint, go on where it stands."""
     saved = task.saved
     best = None if saved is None else saved.best
@@ -107,7 +107,7 @@ def _best_run(
     writer = None if path is None else checkpoint.Writer(path, task.fresh)
     for number in range(first, len(starts)):
         start = starts[number]() if resume is None else Start(resume.state.parameters)
-        run = em.run(
+        done = run(
             SOLVERS[task.plan.solver],
             task.rows,
             start.parameters,
@@ -121,13 +121,13 @@ def _best_run(
             save=None if writer is None else writer.of_start(number, best),
         )
         resume = None
-        if best is None or _final_value(run) > _final_value(best):
-            best = run
+        if best is None or _final_value(done) > _final_value(best):
+            best = done
     assert best is not None
     return best
 
 
-def _final_value(run: em.Fit) -> float:
+def _final_value(run: Fit) -> float:
     """Return what starts are compared by: validation likelihood if there is one, else objective."""
     validation = [record.validation for record in run.history if record.validation is not None]
     return max(validation) if validation else run.history[-1].objective

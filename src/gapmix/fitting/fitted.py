@@ -9,9 +9,11 @@ import numpy as np
 
 from gapmix import units as scaling
 from gapmix.density import Density
-from gapmix.em import run as em
-from gapmix.parameters import Parameters, parameters_to_user, rescale
+from gapmix.em.records import Fit, Iteration
+from gapmix.parameters import Parameters
 from gapmix.plan import Plan
+from gapmix.structures import STRUCTURES
+from gapmix.structures.mixtures import parameters_to_user
 from gapmix.units import Scaling
 
 
@@ -19,10 +21,9 @@ class Fitted(NamedTuple):
     """A mixture and how it came about; parameters and densities in the user's units."""
 
     parameters: Parameters
-    covariance_type: str
     units: Scaling
     plan: Plan
-    history: tuple[em.Iteration, ...]
+    history: tuple[Iteration, ...]
     n_iter: int
     converged: bool
     stop_reason: str
@@ -32,19 +33,18 @@ class Fitted(NamedTuple):
 
 
 def to_fitted(
-    run: em.Fit,
+    run: Fit,
     units: Scaling,
     plan: Plan,
-    covariance_type: str,
     log_units: tuple[float, float] = (0.0, 0.0),
 ) -> Fitted:
     """Return the outcome of a run in the user's units.
 
     `log_units` are `matrix.log_unit` of the rows and of the validation rows, if there are any.
     """
+    rescale = STRUCTURES[run.parameters.structure].rescale
     return Fitted(
         parameters_to_user(run.parameters, units),
-        covariance_type,
         units,
         plan,
         _history_to_user(run.history, *log_units),
@@ -81,8 +81,8 @@ def advise(fitted: Fitted, tol: float) -> str:
 
 
 def _history_to_user(
-    history: Sequence[em.Iteration], unit: float, held_unit: float
-) -> tuple[em.Iteration, ...]:
+    history: Sequence[Iteration], unit: float, held_unit: float
+) -> tuple[Iteration, ...]:
     return tuple(
         record._replace(
             log_likelihood=record.log_likelihood - unit,

@@ -11,6 +11,7 @@ from gapmix.plan.patterns import Patterns, find_patterns
 from gapmix.plan.planner import Plan, TreeOptions, make_plan
 from gapmix.plan.rows import Rows, compress_rows, prepare_rows
 from gapmix.solvers.calibrate import costs_for
+from gapmix.structures import STRUCTURES
 from gapmix.threads import one_blas_thread
 from gapmix.units import Scaling, measure
 from gapmix.wording import Advised, name_columns
@@ -160,7 +161,7 @@ def measure_units(
     They are measured under one BLAS thread, so that the number of its threads changes no bit.
     """
     with one_blas_thread():
-        units = measure(x, weight, common=covariance_type == "spherical")
+        units = measure(x, weight, common=STRUCTURES[covariance_type].COMMON_UNITS)
     check_magnitudes(units, names)
     return units
 

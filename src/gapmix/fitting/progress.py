@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from gapmix.em.run import Iteration
+from gapmix.em.records import Iteration
 
 logger = logging.getLogger("gapmix")
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapmix.em import run as em
-from gapmix.parameters import rescale
+from gapmix.em.records import Settings
 from gapmix.plan import TreeOptions
-from gapmix.structures.covariance import Regularizer
+from gapmix.structures import STRUCTURES
+from gapmix.structures.regularizer import Regularizer
 from gapmix.units import Scaling, to_internal
 
 MEAN_ROWS = 10.0  # mean_shrinkage="auto": filled cells were best with 3 to 30 on real tables
@@ -54,8 +54,8 @@ class Running(NamedTuple):
 
 
 def is_diagonal(spec: Spec) -> bool:
-    """Tell whether covariances are variances only."""
-    return spec.covariance_type in ("diag", "spherical")
+    """Tell whether the solver for variances serves the components."""
+    return STRUCTURES[spec.covariance_type].SOLVER == "diagonal"
 
 
 def make_settings(
@@ -64,7 +64,7 @@ def make_settings(
     total_weight: float,
     target: np.ndarray | None = None,
     center: np.ndarray | None = None,
-) -> em.Settings:
+) -> Settings:
     """Return what a run is asked to do, in internal units.
 
     `target` and `center`, in the user's units, are the covariance and the mean to shrink to, if
@@ -73,14 +73,13 @@ def make_settings(
     d = len(units.scale)
     shrinkage = 2.0 * (d + 1) if spec.shrinkage == "auto" else float(spec.shrinkage)
     pull = MEAN_ROWS if spec.mean_shrinkage == "auto" else float(spec.mean_shrinkage)
-    if target is not None and is_diagonal(spec):
-        target = np.diag(target) if target.ndim == 2 else target
     share = spec.reg_covar * total_weight / spec.n_components
     loading = None
     if spec.diagonal_loading > 0:
         loading = spec.diagonal_loading / units.scale**2
     if target is not None and shrinkage > 0:
-        target = rescale(target[None], 1.0 / units.scale)[0]
+        structure = STRUCTURES[spec.covariance_type]
+        target = structure.rescale(structure.as_target(target)[None], 1.0 / units.scale)[0]
     regularizer = Regularizer(
         ridge=np.where(units.known, share * units.variance, 0.0),
         shrinkage=shrinkage,
@@ -92,8 +91,7 @@ def make_settings(
         fill=spec.fill,
         unit=units.variance,
     )
-    return em.Settings(
-        covariance_type=spec.covariance_type,
+    return Settings(
         regularizer=regularizer,
         equal_weights=spec.weights == "equal",
         tol=float(spec.tol),

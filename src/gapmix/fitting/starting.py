@@ -6,20 +6,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 
-from gapmix.em import run as em
-from gapmix.fitting.spec import Spec, is_diagonal, make_settings
-from gapmix.parameters import (
-    NotPositiveDefiniteError,
-    Parameters,
-    cholesky,
-    parameters_to_internal,
-)
+from gapmix.em.records import Engine
+from gapmix.fitting.spec import Spec, make_settings
+from gapmix.parameters import Parameters
 from gapmix.plan.rows import Rows
 from gapmix.solvers import SOLVERS
 from gapmix.starts import kmeans, search
-from gapmix.statistics import mirror
+from gapmix.structures import STRUCTURES
+from gapmix.structures.mixtures import parameters_to_internal
 from gapmix.units import Scaling
 
 
@@ -55,7 +50,7 @@ def begin(
     spec: Spec,
     rows: Rows,
     units: Scaling,
-    engine: em.Engine,
+    engine: Engine,
     seed: np.random.SeedSequence,
     *,
     looks_around: bool,
@@ -65,7 +60,7 @@ def begin(
     make = partial(make_start, spec, rows, units, rng)
     if not looks_around:
         return Start(make())
-    solver = "diagonal" if is_diagonal(spec) else "dual"
+    solver = STRUCTURES[spec.covariance_type].SOLVER
     settings = make_settings(spec, units, float(rows.weight.sum()))
     found = search.find_start(SOLVERS[solver], rows, make, settings, engine, rng)
     return Start(found.parameters, (found.note,))
@@ -75,7 +70,7 @@ def make_start(spec: Spec, rows: Rows, units: Scaling, rng: np.random.Generator)
     """Return starting parameters in internal units: as far as given, else made from the rows."""
     weights, means, covariances = given_start(spec, units)
     if weights is not None and means is not None and covariances is not None:
-        return Parameters(weights, means, covariances)
+        return Parameters(weights, means, covariances, spec.covariance_type)
     made = kmeans.start(
         rows,
         units,
@@ -90,14 +85,13 @@ def make_start(spec: Spec, rows: Rows, units: Scaling, rng: np.random.Generator)
         made.weights if weights is None else weights,
         made.means if means is None else means,
         made.covariances if covariances is None else covariances,
+        spec.covariance_type,
     )
 
 
-def resume_at(
-    spec: Spec, parameters: Parameters, covariance_type: str, units: Scaling
-) -> Parameters:
+def resume_at(spec: Spec, parameters: Parameters, units: Scaling) -> Parameters:
     """Return the last solution, in the user's units, as a start; refused where it does not fit."""
-    found = (covariance_type, *parameters.means.shape)
+    found = (parameters.structure, *parameters.means.shape)
     wanted = (spec.covariance_type, spec.n_components, len(units.scale))
     if found != wanted:
         raise ValueError(
@@ -126,40 +120,11 @@ def given_start(
         means = _read_array("means_init", spec.means_init, (n_components, d))
         means = (means - units.center) / units.scale
     if spec.precisions_init is not None:
-        covariances = _given_covariances(spec, units)
+        structure = STRUCTURES[spec.covariance_type]
+        shape = structure.public_shape(n_components, d)
+        prec = _read_array("precisions_init", spec.precisions_init, shape)
+        covariances = structure.read_precisions(prec, units.scale)
     return weights, means, covariances
-
-
-def _given_covariances(spec: Spec, units: Scaling) -> np.ndarray:
-    n_components, d = spec.n_components, len(units.scale)
-    kind = spec.covariance_type
-    shape = {
-        "full": (n_components, d, d),
-        "tied": (d, d),
-        "diag": (n_components, d),
-        "spherical": (n_components,),
-    }[kind]
-    prec = _read_array("precisions_init", spec.precisions_init, shape)
-    scale = units.scale
-    if kind in ("diag", "spherical"):
-        if (prec <= 0).any():
-            raise ValueError(f"precisions_init must be positive; its smallest is {prec.min():g}.")
-        variances = 1.0 / (prec if kind == "diag" else np.repeat(prec[:, None], d, axis=1))
-        return variances / scale**2
-    matrices = prec.reshape(-1, d, d) * scale[:, None] * scale
-    result = np.empty_like(matrices)
-    for k, matrix in enumerate(matrices):
-        if not np.allclose(matrix, matrix.T):
-            raise ValueError(f"precisions_init: the matrix of component {k} is not symmetric.")
-        try:
-            chol = cholesky(0.5 * (matrix + matrix.T), k)
-        except NotPositiveDefiniteError as error:
-            raise ValueError(
-                f"precisions_init: the matrix of component {k} is not positive definite."
-            ) from error
-        inverse = lapack.dpotri(chol, lower=1)[0]
-        result[k] = mirror(inverse)
-    return result
 
 
 def _read_array(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -11,24 +11,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix.em.run import Iteration
+from gapmix.em.records import Iteration
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import LARGEST_VALUE
 from gapmix.fitting.matrix import FARTHEST, LARGEST
 from gapmix.modelfile.values import decode, encode
-from gapmix.parameters import (
-    SMALLEST_VARIANCE,
-    NotPositiveDefiniteError,
-    Parameters,
-    cholesky,
-    parameters_to_internal,
-    rescale,
-)
+from gapmix.parameters import SMALLEST_VARIANCE, Parameters
 from gapmix.plan.patterns import Patterns
 from gapmix.plan.planner import Cluster, Plan
 from gapmix.solvers import SOLVERS
 from gapmix.storage.recordfile import ModelFileError
-from gapmix.structures import covariance
+from gapmix.structures import STRUCTURES, Structure
 from gapmix.threads import open_engine
 from gapmix.units import Scaling
 
@@ -36,7 +29,6 @@ Content = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
 SIMPLEX = 1e-8  # what weights may be away from a sum of 1
-SYMMETRIC = 1e-6  # what a correlation may differ from its mirror image
 MIXTURE_ARRAYS = (
     *("weights", "means", "covariances", "precisions", "precisions_cholesky", "target", "center"),
     *("scaling.center", "scaling.scale", "scaling.mean", "scaling.variance", "scaling.known"),
@@ -102,7 +94,7 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     """Return the fitted mixture of a record, after checking that it is one."""
     mixture = rebuild(GaussianMixture, content, arrays)
     kind = field(content, "covariance_type", str)
-    if kind not in covariance.TYPES:
+    if kind not in STRUCTURES:
         raise ModelFileError(f"The covariance type {kind!a} is not known.")
     _check_arrays(arrays, kind, mixture.n_features_in_)
     units = Scaling(*(arrays[f"scaling.{name}"] for name in Scaling._fields))
@@ -126,7 +118,7 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     mixture._center = arrays.get("center")
     # What overflows is refused; BLAS on several threads is slower on one matrix at a time.
     with np.errstate(all="ignore"), open_engine(1):
-        _check_values(arrays, kind)
+        _check_values(arrays, STRUCTURES[kind])
         _check_units(units)
         _check_inside(mixture._fitted().parameters, units)
     return mixture
@@ -140,7 +132,8 @@ def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
     n_iterations = arrays["history.objective"].size
     n_held = arrays["history.validation"].size
     n_events = arrays["event.text"].size
-    square = {"full": (n_components, d, d), "tied": (d, d), "diag": (n_components, d)}
+    structure = STRUCTURES[kind]
+    public = structure.public_shape(n_components, d)
     shapes: dict[str, tuple[int, ...]] = {
         "weights": (n_components,),
         "means": (n_components, d),
@@ -150,11 +143,10 @@ def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
         "history.lower_bounds": (arrays["history.lower_bounds"].size,),
         "event.iteration": (n_events,),
         "event.text": (n_events,),
-        "target": (d, d) if kind in ("full", "tied") else (d,),
+        **dict.fromkeys(("covariances", "precisions", "precisions_cholesky"), public),
+        "target": structure.shape(d),
         "center": (d,),
     }
-    for name in ("covariances", "precisions", "precisions_cholesky"):
-        shapes[name] = square.get(kind, (n_components,))
     whole = {"scaling.known", "event.iteration", "event.text"}
     for name in sorted(own):
         array = arrays[name]
@@ -166,7 +158,7 @@ def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
             )
 
 
-def _check_values(arrays: Arrays, kind: str) -> None:
+def _check_values(arrays: Arrays, structure: Structure) -> None:
     """Check that numbers are finite, weights sum to 1 and diagonals are positive."""
     for name in (name for name in MIXTURE_ARRAYS if name in arrays):
         values = arrays[name]
@@ -179,11 +171,9 @@ def _check_values(arrays: Arrays, kind: str) -> None:
         raise ModelFileError("The weights must be at least 0 and sum to 1.")
     if not np.isin(arrays["scaling.known"], (0, 1)).all():
         raise ModelFileError("scaling.known must hold 0 and 1.")
-    square = kind in ("full", "tied")
     matrices = {"covariances", "precisions", "precisions_cholesky", "target"}
     for name in sorted(matrices & arrays.keys()):
-        diagonal = np.diagonal(arrays[name], axis1=-2, axis2=-1) if square else arrays[name]
-        if not diagonal.min() > 0:
+        if not structure.diagonal(arrays[name]).min() > 0:
             raise ModelFileError(f"{name} must be positive on the diagonal.")
 
 
@@ -199,27 +189,18 @@ def _check_units(units: Scaling) -> None:
 
 def _check_inside(parameters: Parameters, units: Scaling) -> None:
     """Check means and covariances in internal units, where their size can be told."""
-    inside = parameters_to_internal(parameters._replace(covariances=np.ones((1, 1))), units)
-    if np.abs(inside.means).max() > FARTHEST:
+    if np.abs((parameters.means - units.center) / units.scale).max() > FARTHEST:
         raise ModelFileError(f"A mean is more than {FARTHEST:g} standard deviations away.")
+    structure = STRUCTURES[parameters.structure]
     for k, sigma in enumerate(parameters.covariances):  # one at a time, which saves memory
-        sigma = rescale(sigma[None], 1.0 / units.scale)[0]
-        variances = sigma if sigma.ndim == 1 else np.diagonal(sigma)
+        sigma = structure.rescale(sigma[None], 1.0 / units.scale)[0]
+        variances = structure.diagonal(sigma)
         if not (variances > SMALLEST_VARIANCE).all() or not (variances < FARTHEST).all():
             raise ModelFileError(f"Component {k}: a variance is zero or far too large.")
-        if sigma.ndim == 2:
-            _check_matrix(sigma, np.sqrt(variances), k)
-
-
-def _check_matrix(sigma: np.ndarray, spread: np.ndarray, k: int) -> None:
-    """Check that a covariance is symmetric and has a factor with a positive diagonal."""
-    skew = np.abs(sigma - sigma.T) / spread[:, None] / spread
-    if not skew.max() <= SYMMETRIC:
-        raise ModelFileError(f"Component {k}: the covariance is not symmetric.")
-    try:
-        cholesky(sigma, k)
-    except NotPositiveDefiniteError as error:
-        raise ModelFileError(str(error)) from error
+        try:
+            structure.check(sigma, k)
+        except ValueError as error:
+            raise ModelFileError(str(error)) from error
 
 
 def _history(texts: list[Any], arrays: Arrays) -> tuple[Iteration, ...]:

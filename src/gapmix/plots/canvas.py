@@ -15,6 +15,7 @@ except ImportError:
 
 SHOWN, GAP = "#e3e6ea", "#2b3a55"  # light and dark: also apart in grey
 FILLED = "#f2b45c"
+BAR, EDGE, RULE = "#cccccc", "#999999", "#e6e6e6"  # of bars and lines, and lines behind the drawing
 
 
 def require_matplotlib() -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gapmix.estimators.validation import to_matrix
-from gapmix.plots.canvas import FILLED, GAP, SHOWN, new_figure, require_matplotlib
+from gapmix.plots.canvas import BAR, EDGE, FILLED, GAP, SHOWN, new_figure, require_matplotlib
 from gapmix.plots.gaps import column_labels
+from gapmix.wording import count, duration, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,12 +77,12 @@ def plot_missing(
         extent=(-0.5, len(columns) - 0.5, n, 0),
     )
     if len(columns) == d and d <= 60:
-        ax.set_xticks(np.arange(d), names, rotation=90, fontsize=8)
+        ax.set_xticks(np.arange(d), names, rotation=90, fontsize=8, parse_math=False)
     else:
         ax.set_xticks(())
     ax.set(ylabel="row")
     ax.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
-    title = f"{n:,} rows, {d:,} columns, {100 * gaps.mean():.1f} % missing"
+    title = f"{count(n, 'row')}, {count(d, 'column')}, {100 * gaps.mean():.1f} % missing"
     ax.set_title(title, fontsize=10, loc="left")
     return ax
 
@@ -128,7 +129,8 @@ def plot_convergence(mixture: Any, *, ax: Axes | None = None) -> Axes:
     ax.legend(frameon=False, loc="lower right")
     seconds = sum(record.seconds for record in history)
     ax.set_title(
-        f"{len(mixture.weights_)} components, {len(history)} iterations in {seconds:.1f} s\n"
+        f"{count(len(mixture.weights_), 'component')}, {count(len(history), 'iteration')} in "
+        f"{duration(seconds)}\n"
         f"{mixture.stop_reason_}",
         fontsize=10,
         loc="left",
@@ -196,11 +198,13 @@ def plot_marginals(
     for place, j in enumerate(chosen):
         down, across = divmod(place, n_across)
         box = (across / n_across, 1 - (down + 1) / n_down, 0.88 / n_across, 0.72 / n_down)
-        _draw_marginal(ax.inset_axes(box), x[~gaps[:, j], j], values[gaps[:, j], j], names[j])
+        panel = ax.inset_axes(box)
+        draw_marginal(panel, x[~gaps[:, j], j], values[gaps[:, j], j])
+        panel.set_title(label(names[j], 24), fontsize=9, parse_math=False)
     first: Any = ax.child_axes[0]
     first.legend(frameon=False, fontsize=7, loc="upper right")
     left_out = int(usable.sum()) - len(chosen)
-    more = f"; {left_out} more columns not shown" if left_out else ""
+    more = f"; {count(left_out, 'more column')} not shown" if left_out else ""
     ax.set_title(f"Observed and filled values{more}", fontsize=10, loc="left")
     return ax
 
@@ -257,7 +261,8 @@ def plot_images(
     return ax
 
 
-def _draw_marginal(ax: Axes, observed: np.ndarray, filled: np.ndarray, name: str) -> None:
+def draw_marginal(ax: Axes, observed: np.ndarray, filled: np.ndarray) -> None:
+    """Draw histograms of the known values of a column and of those in its gaps."""
     both = np.concatenate([observed, filled])
     low, high = np.quantile(both, [0.001, 0.999])
     if not high > low:
@@ -267,9 +272,8 @@ def _draw_marginal(ax: Axes, observed: np.ndarray, filled: np.ndarray, name: str
     # Values far out count in the last bin: if all of a kind are, there is still something to draw.
     observed, filled = np.clip(observed, low, high), np.clip(filled, low, high)
     look: dict[str, Any] = {"bins": edges, "density": True}
-    ax.hist(observed, color="0.8", edgecolor="0.6", lw=0.3, label="observed", **look)
+    ax.hist(observed, color=BAR, edgecolor=EDGE, lw=0.3, label="observed", **look)
     ax.hist(filled, histtype="step", color=GAP, lw=1.2, label="filled", **look)
-    ax.set_title(name if len(name) <= 24 else f"{name[:21]}...", fontsize=9, parse_math=False)
     ax.set(yticks=())
     ax.xaxis.set_major_locator(ticker.MaxNLocator(4))
     ax.tick_params(labelsize=7)

@@ -11,7 +11,8 @@ import numpy as np
 
 from gapmix.estimators.validation import to_matrix
 from gapmix.plan.patterns import Patterns, count_rows, find_patterns
-from gapmix.plots.canvas import GAP, SHOWN, new_figure, write_beside
+from gapmix.plots.canvas import EDGE, GAP, SHOWN, new_figure, write_beside
+from gapmix.wording import count, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,12 +84,12 @@ def plot_patterns(
     strip.yaxis.set_major_locator(ticker.MaxNLocator(3))
     strip.tick_params(labelbottom=False, bottom=False)
     strip.spines[["top", "right"]].set_visible(False)
-    title = f"{rows.size:,} patterns in {n:,} rows, {d:,} columns"
+    title = f"{count(rows.size, 'pattern')} in {count(n, 'row')}, {count(d, 'column')}"
     if chosen.size < rows.size:
         hidden = n - int(rows[chosen].sum())
         title += (
-            f"\nNot shown: {rows.size - chosen.size:,} less frequent patterns, with "
-            f"{hidden:,} rows ({100 * hidden / max(1, n):.1f} %)"
+            f"\nNot shown: {count(rows.size - chosen.size, 'less frequent pattern')}, with "
+            f"{count(hidden, 'row')} ({100 * hidden / max(1, n):.1f} %)"
         )
     if first.size < d:
         title += f"\nUp to {width.max()} neighbouring columns are drawn as one"
@@ -104,37 +105,40 @@ def _read(X: Any) -> Patterns:
 
 
 def column_labels(source: Any, d: int, given: Sequence[str] | None) -> list[str]:
-    """Return the names of the columns: those given, those of the frame, or numbers."""
+    """Return the names of the columns, short: those given, those of the frame, or numbers.
+
+    They are data: whoever writes them says `parse_math=False`, or `$` would begin a formula.
+    """
     if given is not None:
         if len(given) != d:
             raise ValueError(f"feature_names has {len(given)} names; the table has {d} columns.")
-        return [str(name) for name in given]
+        return [label(str(name)) for name in given]
     frame = nw.from_native(source, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        return [str(name) for name in frame.columns]
+        return [label(str(name)) for name in frame.columns]
     return [str(j) for j in range(d)]
 
 
 def _draw_cells(ax: Axes, gaps: np.ndarray, names: list[str]) -> None:
     """Draw the share of gaps in each cell (B, C), 0 or 1 where it holds one column."""
     n_patterns, n_columns = gaps.shape
-    ax.imshow(
+    ax.pcolormesh(
+        np.arange(n_columns + 1) - 0.5,
+        np.arange(n_patterns + 1) - 0.5,
         gaps,
-        aspect="auto",
-        interpolation="nearest",
         cmap=colors.LinearSegmentedColormap.from_list("gaps", [SHOWN, GAP]),
         vmin=0,
         vmax=1,
-        extent=(-0.5, n_columns - 0.5, n_patterns - 0.5, -0.5),
     )
     if max(n_columns, n_patterns) <= 60:
         ax.vlines(np.arange(n_columns - 1) + 0.5, -0.5, n_patterns - 0.5, color="w", lw=0.5)
         ax.hlines(np.arange(n_patterns - 1) + 0.5, -0.5, n_columns - 0.5, color="w", lw=0.5)
     if n_columns <= 80:
-        ax.set_xticks(np.arange(n_columns), names, rotation=90, fontsize=8)
+        ax.set_xticks(np.arange(n_columns), names, rotation=90, fontsize=8, parse_math=False)
     ticks = np.arange(0, n_patterns, max(1, -(-n_patterns // 20)))
     ax.set_yticks(ticks, [str(tick + 1) for tick in ticks])
     ax.set(ylabel="pattern, most rows first", xlim=(-0.5, n_columns - 0.5))
+    ax.set_ylim(n_patterns - 0.5, -0.5)
     ax.tick_params(length=0)
     handles = [
         patches.Patch(facecolor=SHOWN, edgecolor="0.4", label="observed"),
@@ -146,10 +150,10 @@ def _draw_cells(ax: Axes, gaps: np.ndarray, names: list[str]) -> None:
 
 def _draw_rows(ax: Axes, rows: np.ndarray) -> None:
     """Draw the number of rows of each pattern, and write it where there is room."""
-    ax.barh(np.arange(rows.size), rows, height=0.8, color="0.55")
+    ax.barh(np.arange(rows.size), rows, height=0.8, color=EDGE)
     if rows.size <= 60:
-        for place, count in enumerate(rows):
-            write_beside(ax, f"{count:,}", (count, place), 3)
+        for place, n in enumerate(rows):
+            write_beside(ax, f"{n:,}", (n, place), 3)
     ax.set(xlabel="rows", xlim=(0, 1.45 * max(1, int(rows.max(initial=1)))))
     ax.xaxis.set_major_locator(ticker.MaxNLocator(2, integer=True))
     ax.tick_params(labelleft=False, left=False)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gapmix.evaluate.scores import Evaluation, Score
-from gapmix.plots.canvas import new_figure, require_matplotlib
+from gapmix.evaluate.scores import COVERAGES, Evaluation, Overall
+from gapmix.plots.canvas import EDGE, FILLED, GAP, RULE, SHOWN, new_figure, require_matplotlib
 from gapmix.selection.sizes import Candidate
-from gapmix.wording import count
+from gapmix.wording import count, label, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 with suppress(ImportError):  # told when something is drawn
     from matplotlib import lines, ticker
 
-LINE, CHOSEN = "#2b3a55", "#f2b45c"  # dark and light: also apart in grey
 LOOKS = (  # marker and fill of one imputer after the other
-    ("o", "#e3e6ea"),
-    ("s", "#f2b45c"),
+    ("o", SHOWN),
+    ("s", FILLED),
     ("^", "#7a9bc4"),
-    ("D", "#2b3a55"),
+    ("D", GAP),
     ("v", "#b04a3a"),
     ("P", "#5a8f69"),
     ("X", "#8c6bb1"),
@@ -64,21 +63,20 @@ def plot_selection(estimator: Any, *, ax: Axes | None = None) -> Axes:
     tried = _read_candidates(estimator)
     ax = new_figure(9.0, 4.0).add_subplot() if ax is None else ax
     ax.set_axis_off()
-    for left, name, label in (
+    for left, name, said in (
         (0.0, "error", "error of hidden cells\n(standard deviations; lower is better)"),
         (0.56, "log_score", "log score of hidden cells\n(higher is better)"),
     ):
         panel = ax.inset_axes((left, 0.0, 0.44, 0.9))
-        _draw_candidates(panel, tried, [getattr(each, name) for each in tried])
-        panel.set(xlabel="number of components", ylabel=label)
+        draw_candidates(panel, tried, [getattr(each, name) for each in tried])
+        panel.set(xlabel="number of components", ylabel=said)
         if name == "error":
             panel.legend(frameon=False, fontsize=9)
     sizes = [str(each.n_components) for each in tried if each.share > 0]
     title = f"{len(tried)} sizes tried; chosen: {sizes[0] if sizes else 'none'} components"
     if len(sizes) > 1:
         total = sum(each.n_components for each in tried if each.share > 0)
-        listed = ", ".join(sizes[:-1]) + " and " + sizes[-1]
-        title = f"{len(tried)} sizes tried; united: {listed} components ({total} in all)"
+        title = f"{len(tried)} sizes tried; united: {listed(sizes)} components ({total} in all)"
     ax.set_title(title, fontsize=10, loc="left")
     return ax
 
@@ -98,7 +96,7 @@ def _read_candidates(estimator: Any) -> tuple[Candidate, ...]:
     return tuple(tried)
 
 
-def _draw_candidates(ax: Axes, tried: tuple[Candidate, ...], values: list[float]) -> None:
+def draw_candidates(ax: Axes, tried: tuple[Candidate, ...], values: list[float]) -> None:
     """Draw values against sizes, the chosen ones with a ring around them."""
     sizes = [each.n_components for each in tried]
     chosen = [i for i, each in enumerate(tried) if each.share > 0]
@@ -108,11 +106,11 @@ def _draw_candidates(ax: Axes, tried: tuple[Candidate, ...], values: list[float]
         linestyle="",
         marker="o",
         markersize=15,
-        markerfacecolor=CHOSEN,
+        markerfacecolor=FILLED,
         markeredgecolor="k",
         label="chosen",
     )
-    ax.plot(sizes, values, color=LINE, marker="o", markersize=5, label="tried")
+    ax.plot(sizes, values, color=GAP, marker="o", markersize=5, label="tried")
     ax.set_xscale("log")
     ax.set_xticks(sizes, [str(size) for size in sizes])
     ax.xaxis.set_minor_locator(ticker.NullLocator())
@@ -154,141 +152,104 @@ def plot_hide_and_score(
     Hidden cells of 150 rows x 4 columns, 2 repeats; marks are means, lines their range
     """
     require_matplotlib()
-    scores = evaluation.scores
-    names = list(dict.fromkeys(score.imputer for score in scores))
-    all_columns = list(dict.fromkeys(score.column for score in scores))
-    columns = _choose_columns(scores, all_columns, max_columns)
-    places = {column: place + 1.5 for place, column in enumerate(columns)}
+    by_column = evaluation.by_column()
+    columns = _choose_columns(by_column, max_columns)
     if ax is None:
         ax = new_figure(9.5, 2.0 + 0.3 * max(4, len(columns) + 1)).add_subplot()
     ax.set_axis_off()
-    covered = [name for name in names if _offers_intervals(scores, name)]
+    overall = evaluation.overall()
+    covered = any(not np.isnan(each.coverage_90) for each in overall)
     errors = ax.inset_axes((0.0, 0.0, 0.62 if covered else 1.0, 1.0))
-    for number, name in enumerate(names):
-        _draw_errors(errors, evaluation, name, number, len(names), places)
-    _finish_rows(errors, columns, "error (standard deviations of the column)")
-    errors.set_xlim(left=0.0)
-    handles = [_explain(number, name, scores) for number, name in enumerate(names)]
-    errors.legend(
-        handles=handles,
-        frameon=False,
-        fontsize=9,
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=4,
-    )
+    handles = draw_errors(errors, evaluation, {column: column for column in columns})
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
+    errors.legend(handles=handles, frameon=False, fontsize=9, ncols=4, **place)
     if covered:
         shares = ax.inset_axes((0.66, 0.0, 0.34, 1.0), sharey=errors)
-        for number, name in enumerate(covered):
-            nudge = 0.5 * ((number + 0.5) / len(covered) - 0.5)
-            _draw_coverage(shares, evaluation, name, _look(names.index(name)), places, nudge)
-        for nominal in (50, 90):
-            shares.axvline(nominal, color="0.4", lw=1, ls="--", zorder=0)
-        shares.set(xlabel="% of cells in their interval", xlim=(0, 104), xticks=(0, 50, 90))
-        shares.set_title("50 % hollow, 90 % filled", fontsize=9)
-        shares.tick_params(labelleft=False, left=False)
-        shares.spines[["top", "right"]].set_visible(False)
+        _draw_coverages(shares, [overall, *(by_column[column] for column in columns)])
     n, d = evaluation.shape
     title = (
         f"Hidden cells of {n:,} rows x {d:,} columns, {count(evaluation.n_repeats, 'repeat')}; "
         "marks are means, lines their range"
     )
-    if len(columns) < len(all_columns):
-        title += (
-            f"\nNot shown: {len(all_columns) - len(columns):,} columns with smaller differences"
-        )
-    ax.set_title(title, fontsize=10, loc="left", pad=32 + 14 * ((len(names) - 1) // 4))
+    if len(columns) < len(by_column):
+        rest = count(len(by_column) - len(columns), "column")
+        title += f"\nNot shown: {rest} with smaller differences"
+    ax.set_title(title, fontsize=10, loc="left", pad=32 + 14 * ((len(overall) - 1) // 4))
     return ax
 
 
-def _choose_columns(scores: Sequence[Score], columns: list[str], most: int) -> list[str]:
+def _choose_columns(by_column: dict[str, tuple[Overall, ...]], most: int) -> list[str]:
     """Return the columns whose errors differ most between imputers, in the table's order."""
-    if len(columns) <= most:
-        return columns
     spread = {}
-    for column in columns:
-        errors = [score.error for score in scores if score.column == column]
-        errors = [error for error in errors if not np.isnan(error)]
+    for column, them in by_column.items():
+        errors = [each.error for each in them if not np.isnan(each.error)]
         spread[column] = max(errors) - min(errors) if errors else 0.0
-    kept = set(sorted(columns, key=lambda column: -spread[column])[: max(1, most)])
-    return [column for column in columns if column in kept]
+    kept = set(sorted(by_column, key=lambda column: -spread[column])[: max(1, most)])
+    return [column for column in by_column if column in kept]
 
 
-def _offers_intervals(scores: Sequence[Score], name: str) -> bool:
-    return any(score.imputer == name and not np.isnan(score.coverage_90) for score in scores)
+def draw_errors(ax: Axes, evaluation: Evaluation, columns: dict[str, str]) -> list[Any]:
+    """Draw the errors of imputers in the columns named, means and their range; return the key.
+
+    The first line is for all columns together.
+    """
+    overall, by_column = evaluation.overall(), evaluation.by_column()
+    rows = [overall, *(by_column[column] for column in columns)]
+    down = _lay_out(len(columns))
+    errors: dict[tuple[str, str], list[float]] = {}
+    for score in evaluation.scores:
+        if not np.isnan(score.error):
+            errors.setdefault((score.imputer, score.column), []).append(score.error)
+    handles = []
+    for number, each in enumerate(overall):
+        nudge = _nudge(number, len(overall))
+        for place, column in zip(down[1:], columns, strict=True):
+            found = errors.get((each.imputer, column), [])
+            if len(found) > 1:
+                ax.hlines(place + nudge, min(found), max(found), color=EDGE, lw=1, zorder=1)
+        means = [them[number].error for them in rows]
+        ax.plot(means, down + nudge, linestyle="", zorder=2, **_look(number))
+        said = f"{each.imputer} (with problems)" if each.problem else each.imputer
+        handles.append(lines.Line2D([], [], linestyle="", label=said, **_look(number)))
+    ax.set_yticks(down, [EVERYTHING, *map(label, columns.values())], parse_math=False)
+    ax.set(ylim=(len(columns) + 1.0, -0.6), xlabel="error (standard deviations of the column)")
+    ax.set_xlim(left=0.0)
+    ax.axhline(0.75, color=EDGE, lw=1)
+    ax.grid(axis="y", color=RULE)
+    ax.set_axisbelow(True)
+    ax.tick_params(left=False)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    return handles
+
+
+def _draw_coverages(ax: Axes, rows: list[tuple[Overall, ...]]) -> None:
+    """Draw how many cells lie in the intervals of those who offer them, line by line."""
+    covered = [k for k, each in enumerate(rows[0]) if not np.isnan(each.coverage_90)]
+    down = _lay_out(len(rows) - 1)
+    for number, k in enumerate(covered):
+        look = _look(k)
+        for field, fill in (("coverage_50", "none"), ("coverage_90", look["markerfacecolor"])):
+            shares = [100 * getattr(them[k], field) for them in rows]
+            places = down + _nudge(number, len(covered))
+            ax.plot(shares, places, linestyle="", **{**look, "markerfacecolor": fill})
+    for nominal in COVERAGES:
+        ax.axvline(100 * nominal, color="0.4", lw=1, ls="--", zorder=0)
+    ax.set(xlabel="% of cells in their interval", xlim=(0, 104), xticks=(0, 50, 90))
+    ax.set_title("50 % hollow, 90 % filled", fontsize=9)
+    ax.tick_params(labelleft=False, left=False)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _lay_out(n_columns: int) -> np.ndarray:
+    """Return where the lines stand, (1 + n_columns,), the first apart from the others."""
+    return np.array([0.0, *(np.arange(n_columns) + 1.5)])
+
+
+def _nudge(number: int, total: int) -> float:
+    """Return how far one of several marks stands off its line, so that none hides another."""
+    return 0.5 * ((number + 0.5) / total - 0.5)
 
 
 def _look(number: int) -> dict[str, Any]:
     marker, color = LOOKS[number % len(LOOKS)]
     return {"marker": marker, "markerfacecolor": color, "markeredgecolor": "k", "markersize": 7}
-
-
-def _explain(number: int, name: str, scores: Sequence[Score]) -> Any:
-    problem = any(score.imputer == name and score.problem for score in scores)
-    label = f"{name} (with problems)" if problem else name
-    return lines.Line2D([], [], linestyle="", label=label, **_look(number))
-
-
-def _draw_errors(
-    ax: Axes,
-    evaluation: Evaluation,
-    name: str,
-    number: int,
-    n_names: int,
-    places: dict[str, float],
-) -> None:
-    """Draw mean and range of one imputer's error in each line."""
-    nudge = 0.5 * ((number + 0.5) / n_names - 0.5)  # so that marks do not hide each other
-    overall = next(each for each in evaluation.overall() if each.imputer == name)
-    marks = [(overall.error, 0.0)]
-    for column, place in places.items():
-        errors = [
-            score.error
-            for score in evaluation.scores
-            if score.imputer == name and score.column == column and not np.isnan(score.error)
-        ]
-        if errors:
-            marks.append((float(np.mean(errors)), place))
-            ax.hlines(place + nudge, min(errors), max(errors), color="0.3", lw=1, zorder=1)
-    across, down = np.array(marks).T
-    ax.plot(across, down + nudge, linestyle="", zorder=2, **_look(number))
-
-
-def _draw_coverage(
-    ax: Axes,
-    evaluation: Evaluation,
-    name: str,
-    look: dict[str, Any],
-    places: dict[str, float],
-    nudge: float,
-) -> None:
-    """Draw how many cells lie in the intervals of one imputer in each line."""
-    overall = next(each for each in evaluation.overall() if each.imputer == name)
-    for field, filled in (("coverage_50", False), ("coverage_90", True)):
-        marks = [(getattr(overall, field), 0.0)]
-        for column, place in places.items():
-            here = [
-                score
-                for score in evaluation.scores
-                if score.imputer == name
-                and score.column == column
-                and not np.isnan(getattr(score, field))
-            ]
-            if here:
-                shares = [getattr(score, field) for score in here]
-                cells = [score.n_hidden for score in here]
-                marks.append((float(np.average(shares, weights=cells)), place))
-        across, down = np.array(marks).T
-        fill = look["markerfacecolor"] if filled else "none"
-        ax.plot(100 * across, down + nudge, linestyle="", **{**look, "markerfacecolor": fill})
-
-
-def _finish_rows(ax: Axes, columns: list[str], label: str) -> None:
-    """Name the lines, the first one for everything together."""
-    ax.set_yticks([0.0, *(np.arange(len(columns)) + 1.5)], [EVERYTHING, *columns])
-    ax.set(ylim=(len(columns) + 1.0, -0.6), xlabel=label)
-    ax.axhline(0.75, color="0.7", lw=1)
-    ax.grid(axis="y", color="0.9")
-    ax.set_axisbelow(True)
-    ax.tick_params(left=False)
-    ax.spines[["top", "right", "left"]].set_visible(False)

@@ -10,7 +10,8 @@ from gapmix.report.gaps import some_rows
 from gapmix.report.subject import Subject
 from gapmix.selection.sizes import measure_spread
 
-MAX_DRAWN = 20_000  # rows that one random completion is drawn of
+MAX_PANELS = 12  # columns whose filled values are drawn beside the known ones
+MAX_DRAWN = 2_000  # gaps of each of them that get a random value
 LEAST_CERTAIN = 10  # cells
 PER_COLUMN = 3  # of them, at most
 COVERAGE = 0.9
@@ -26,6 +27,7 @@ class ColumnFilled(NamedTuple):
     spread_known: float
     typical_std: float  # median standard deviation of a filled cell
     explained: float  # 1 - mean variance of a filled cell / variance of the column, 0 to 1
+    drawn: np.ndarray  # random values of some of its gaps; empty beyond the first MAX_PANELS
 
 
 class UncertainCell(NamedTuple):
@@ -49,8 +51,6 @@ class FilledFacts(NamedTuple):
     constant: tuple[int, ...]  # columns with one value only
     explained: float  # over all filled cells, NaN if there are none
     uncertain: tuple[UncertainCell, ...]
-    rows: np.ndarray  # (m,) rows of which one completion was drawn
-    drawn: np.ndarray  # (m, d)
 
 
 def describe_filled(subject: Subject) -> FilledFacts:
@@ -61,8 +61,7 @@ def describe_filled(subject: Subject) -> FilledFacts:
     filled, std = x.copy(), np.zeros_like(x)
     rows = np.flatnonzero(gaps.any(axis=1))
     if rows.size:
-        result = imputer._fill(x[rows])
-        filled[rows], std[rows] = result.mean, result.std
+        filled[rows], std[rows] = imputer.impute_with_std(x[rows])
     spread = measure_spread(x)
     known = len(x) - n_missing
     constant = (spread == 0) & (known > 0)
@@ -71,25 +70,34 @@ def describe_filled(subject: Subject) -> FilledFacts:
     judged = gaps & varying
     relative = np.zeros_like(x)
     relative[:, varying] = std[:, varying] / spread[varying]
-    sample = some_rows(len(x), MAX_DRAWN)
-    drawn = x[sample].copy()
-    with_gaps = np.flatnonzero(gaps[sample].any(axis=1))
-    if with_gaps.size:
-        drawn[with_gaps] = imputer.sample(drawn[with_gaps], 1, random_state=subject.seed)[0]
+    drawn = _draw_gaps(subject, order[:MAX_PANELS])
+    nothing = np.empty(0)
     return FilledFacts(
         int(n_missing[known > 0].sum()),
-        tuple(_compare(j, x[:, j], filled[:, j], std[:, j], float(spread[j])) for j in order),
+        tuple(
+            _compare(j, x[:, j], filled[:, j], std[:, j], float(spread[j]), drawn.get(j, nothing))
+            for j in order
+        ),
         tuple(np.flatnonzero(known == 0).tolist()),
         tuple(np.flatnonzero(constant & (n_missing > 0)).tolist()),
         _explained(relative[judged]),
         _find_uncertain(subject, np.where(judged, relative, -1.0), filled),
-        sample,
-        drawn,
     )
 
 
+def _draw_gaps(subject: Subject, columns: list[int]) -> dict[int, np.ndarray]:
+    """Return random values of gaps of each column, some evenly spaced ones where they are many."""
+    if not columns:
+        return {}
+    places = {j: np.flatnonzero(np.isnan(subject.x[:, j])) for j in columns}
+    chosen = {j: rows[some_rows(rows.size, MAX_DRAWN)] for j, rows in places.items()}
+    rows = np.unique(np.concatenate(list(chosen.values())))
+    values = subject.imputer.sample(subject.x[rows], 1, random_state=subject.seed)[0]
+    return {j: values[np.searchsorted(rows, mine), j] for j, mine in chosen.items()}
+
+
 def _compare(
-    j: int, x: np.ndarray, filled: np.ndarray, std: np.ndarray, spread: float
+    j: int, x: np.ndarray, filled: np.ndarray, std: np.ndarray, spread: float, drawn: np.ndarray
 ) -> ColumnFilled:
     gap = np.isnan(x)
     return ColumnFilled(
@@ -100,6 +108,7 @@ def _compare(
         spread,
         float(np.median(std[gap])),
         _explained(std[gap] / spread),
+        drawn,
     )
 
 

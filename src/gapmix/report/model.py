@@ -49,7 +49,6 @@ class ModelFacts(NamedTuple):
     n_patterns: int  # 0 if the plan has only words
     n_missing_side: int
     explanation: str  # the plan in words
-    objective: tuple[float, ...]  # by iteration
 
 
 def describe_model(subject: Subject) -> ModelFacts:
@@ -94,5 +93,4 @@ def describe_model(subject: Subject) -> ModelFacts:
         len(plan.patterns.observed) if has_patterns else 0,
         int(on_missing_side(plan.patterns.observed).sum()) if has_patterns else 0,
         plan.explain(),
-        tuple(record.objective for record in mixture.history_),
     )

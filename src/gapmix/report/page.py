@@ -24,7 +24,7 @@ from gapmix.report.randomness import look_for_dependence
 from gapmix.report.results import write_caveat, write_filled, write_judged
 from gapmix.report.sections import write_gaps, write_model
 from gapmix.report.subject import Subject
-from gapmix.report.words import amount, duration, label, percent
+from gapmix.wording import count, duration, label, percent
 
 jinja2: Any = None
 markupsafe: Any = None
@@ -104,14 +104,14 @@ def _template() -> Any:
 
 def _embed_all(parts: dict[str, Any]) -> dict[str, Any]:
     """Return the sections with their pictures ready to stand in one page."""
-    count = 0
+    n_pictures = 0
 
     def walk(value: Any) -> Any:
-        nonlocal count
+        nonlocal n_pictures
         if isinstance(value, Picture):
-            count += 1
+            n_pictures += 1
             alternative = str(markupsafe.escape(value["alternative"]))
-            svg = embed(value["svg"], count, alternative)
+            svg = embed(value["svg"], n_pictures, alternative)
             return {"svg": markupsafe.Markup(svg), "caption": value["caption"]}
         if isinstance(value, dict):
             return {key: walk(item) for key, item in value.items()}
@@ -137,7 +137,7 @@ def _provenance(subject: Subject, seconds: float) -> list[tuple[str, str]]:
     n, d = subject.x.shape
     return [
         *((name, label(text, 400)) for name, text in subject.provenance),
-        ("Used", f"{amount(n, 'row')}, {amount(d, 'column')} of numbers"),
+        ("Used", f"{count(n, 'row')}, {count(d, 'column')} of numbers"),
         ("Settings", label(", ".join(settings), 600)),
         ("Seed of the report", f"{subject.seed} (cells hidden and values drawn for it)"),
         (

@@ -11,10 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.plots.canvas import FILLED, GAP, SHOWN, new_figure
-from gapmix.plots.filled import plot_marginals
-from gapmix.report.words import MAX_TICK, label
+from gapmix.estimators.mixture import GaussianMixture
+from gapmix.evaluate.scores import Evaluation
+from gapmix.plan.patterns import Patterns
+from gapmix.plots.canvas import BAR, EDGE, FILLED, GAP, RULE, SHOWN, new_figure
+from gapmix.plots.filled import draw_marginal, plot_convergence
+from gapmix.plots.gaps import plot_patterns
+from gapmix.plots.results import draw_candidates, draw_errors
 from gapmix.selection.sizes import Candidate
+from gapmix.wording import label
 
 with suppress(ImportError):  # told before anything is drawn
     import matplotlib
@@ -27,8 +32,11 @@ IN_PAGE = {  # colours that a dark page changes
     SHOWN: "var(--known)",
     GAP: "var(--gap)",
     FILLED: "var(--chosen)",
-    "#cccccc": "var(--known-bar)",
-    "#999999": "var(--known-edge)",
+    BAR: "var(--known-bar)",
+    EDGE: "var(--known-edge)",
+    RULE: "var(--line)",
+    "#000000": "currentColor",
+    "#ffffff": "var(--paper)",
 }
 STYLE: Any = {
     "font.size": 9,
@@ -45,6 +53,7 @@ STYLE: Any = {
     "axes.unicode_minus": True,
 }
 FONTS = "'DejaVu Sans', Verdana, sans-serif"  # of nearly the same widths
+MAX_TICK = 20  # characters of a name beside an axis
 POINT = 96 / 72  # CSS pixels
 ENLARGED = 1.3  # at most, where there is room
 
@@ -66,108 +75,47 @@ def _styled() -> Iterator[None]:
         yield
 
 
-def draw_patterns(
-    observed: np.ndarray, rows: np.ndarray, share: np.ndarray, names: Sequence[str]
-) -> str:
-    """Draw patterns (B, c) with their numbers of rows (B,) and the share missing by column (c,)."""
-    n_patterns, n_columns = observed.shape
+def draw_patterns(patterns: Patterns, names: Sequence[str], most: int) -> str:
+    """Draw the most frequent patterns, how many rows they have and the share missing by column."""
     with _styled():
-        sheet = new_figure(4.6, 1.9 + 0.19 * n_patterns)
-        grid = sheet.add_gridspec(
-            2, 2, width_ratios=(3.2, 1), height_ratios=(0.9, 0.19 * n_patterns)
-        )
-        strip, cells, bars = (
-            sheet.add_subplot(grid[0, 0]),
-            sheet.add_subplot(grid[1, 0]),
-            sheet.add_subplot(grid[1, 1]),
-        )
-        edges = np.arange(n_columns + 1) - 0.5, np.arange(n_patterns + 1) - 0.5
-        cells.pcolormesh(
-            *edges,
-            (~observed).astype(float),
-            cmap=colors.ListedColormap([SHOWN, GAP]),
-            vmin=0,
-            vmax=1,
-            edgecolors="none",
-        )
-        for ax in (strip, cells, bars):
-            ax.spines[:].set_visible(False)
-            ax.tick_params(length=0, labelsize=8)
-        cells.set(xlim=edges[0][[0, -1]], ylim=edges[1][[-1, 0]], yticks=())
+        ax = new_figure(4.6, 1.9 + 0.19 * min(most, len(patterns.observed))).add_subplot()
         ticks = [label(name, MAX_TICK) for name in names]
-        cells.set_xticks(
-            np.arange(n_columns),
-            ticks,
-            rotation=90,
-            ha="right",
-            va="center",
-            rotation_mode="anchor",
-        )
-        strip.bar(np.arange(n_columns), 100 * share, width=0.8, color=GAP)
-        strip.set(xlim=edges[0][[0, -1]], xticks=())
-        strip.set_title("% missing", fontsize=9, loc="left")
-        strip.yaxis.set_major_locator(ticker.MaxNLocator(2))
-        bars.barh(np.arange(n_patterns), rows, height=0.7, color="#999999")
-        for place, count in enumerate(rows):
-            bars.annotate(
-                f"{count:,}", (count, place), (3, 0), textcoords="offset points", va="center",
-                fontsize=8,
-            )  # fmt: skip
-        bars.set(xlim=(0, 1.7 * rows.max()), ylim=cells.get_ylim(), xticks=(), yticks=())
-        bars.set_title("rows", fontsize=9, loc="left")
+        plot_patterns(patterns, max_patterns=most, feature_names=ticks, ax=ax)
+        ax.set_title("", loc="left")
+        ax.child_axes[0].get_legend().remove()  # the page has one
+        return _to_svg(ax.figure)
+
+
+def draw_known_and_filled(known: np.ndarray, drawn: np.ndarray) -> str:
+    """Draw the known values of a column and random ones of its gaps."""
+    with _styled():
+        sheet = new_figure(2.7, 1.75)
+        draw_marginal(sheet.add_subplot(), known, drawn)
         return _to_svg(sheet)
 
 
-def draw_marginal(x: np.ndarray, drawn: np.ndarray) -> str:
-    """Draw the known values of a column (n,) and a draw of those that were missing."""
-    with _styled():
-        ax = plot_marginals(x[:, None], drawn[:, None], ax=new_figure(2.7, 1.75).add_subplot())
-        ax.set_title("", loc="left")
-        panel: Any = ax.child_axes[0]
-        panel.set_title("")
-        panel.get_legend().remove()
-        sheet: Any = ax.figure
-        sheet.draw_without_rendering()
-        box = panel.get_tightbbox().transformed(sheet.dpi_scale_trans.inverted())
-        return _to_svg(sheet, bbox_inches=box.padded(0.04))
-
-
-def draw_selection(tried: Sequence[Candidate]) -> str:
+def draw_selection(tried: tuple[Candidate, ...]) -> str:
     """Draw the error of hidden cells against the number of components."""
     with _styled():
         sheet = new_figure(4.6, 2.4)
         ax = sheet.add_subplot()
-        sizes = [each.n_components for each in tried]
-        errors = [each.error for each in tried]
-        kept = [i for i, each in enumerate(tried) if each.share > 0]
-        ax.plot(
-            [sizes[i] for i in kept],
-            [errors[i] for i in kept],
-            ls="", marker="o", ms=13, mfc=FILLED, mec=INK, mew=0.8, label="kept",
-        )  # fmt: skip
-        ax.plot(sizes, errors, color=GAP, marker="o", ms=4, label="tried")
-        ax.set_xscale("log")
-        ax.set_xticks(sizes, [str(size) for size in sizes])
-        ax.xaxis.set_minor_locator(ticker.NullLocator())
+        draw_candidates(ax, tried, [each.error for each in tried])
         ax.yaxis.set_major_locator(ticker.MaxNLocator(4))
-        ax.margins(0.12)
-        ax.spines[["top", "right"]].set_visible(False)
         ax.set(xlabel="number of Gaussians", ylabel="error of hidden cells")
         ax.legend(frameon=False, fontsize=8)
         return _to_svg(sheet)
 
 
-def draw_climb(objective: Sequence[float]) -> str:
+def draw_climb(mixture: GaussianMixture) -> str:
     """Draw how the objective rose by iteration."""
     with _styled():
-        sheet = new_figure(4.6, 2.4)
-        ax = sheet.add_subplot()
-        ax.plot(np.arange(1, len(objective) + 1), objective, color=GAP, marker="o", ms=3)
-        ax.xaxis.set_major_locator(ticker.MaxNLocator(6, integer=True))
+        ax = plot_convergence(mixture, ax=new_figure(4.6, 2.4).add_subplot())
+        ax.set_title("", loc="left")
         ax.yaxis.set_major_locator(ticker.MaxNLocator(4))
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.set(xlabel="iteration", ylabel="log-likelihood per row")
-        return _to_svg(sheet)
+        legend = ax.get_legend()
+        if legend is not None and len(legend.get_texts()) == 1:
+            legend.remove()
+        return _to_svg(ax.figure)
 
 
 def draw_profiles(deviations: np.ndarray, shares: Sequence[str], names: Sequence[str]) -> str:
@@ -200,28 +148,14 @@ def draw_profiles(deviations: np.ndarray, shares: Sequence[str], names: Sequence
         return _to_svg(sheet)
 
 
-def draw_errors(
-    errors: np.ndarray, methods: Sequence[str], names: Sequence[str], looks: Sequence[Any]
-) -> str:
-    """Draw the errors of methods (c, M), a line for each column."""
-    n_columns = len(errors)
+def draw_hidden(evaluation: Evaluation, columns: dict[str, str]) -> str:
+    """Draw the errors of methods, a line for each of the columns named."""
     with _styled():
-        sheet = new_figure(4.6, 1.15 + 0.26 * n_columns)
-        ax = sheet.add_subplot()
-        down = np.arange(n_columns)
-        ax.hlines(down, 0, np.nanmax(errors, axis=1), color="#999999", lw=0.6, zorder=0)
-        for place, method in enumerate(methods):
-            marker, fill = looks[place]
-            ax.plot(
-                errors[:, place], down, ls="", marker=marker, ms=7, mfc=fill, mec=INK, mew=0.7,
-                label=method,
-            )  # fmt: skip
-        ax.set_yticks(down, [label(name, MAX_TICK) for name in names])
-        ax.set(ylim=(n_columns - 0.5, -0.5), xlabel="error (standard deviations of the column)")
-        ax.set_xlim(left=0.0)
-        ax.tick_params(axis="y", length=0)
-        ax.spines[["top", "right", "left"]].set_visible(False)
-        sheet.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8, columnspacing=1)
+        sheet = new_figure(4.6, 1.4 + 0.26 * len(columns))
+        ticks = {column: label(name, MAX_TICK) for column, name in columns.items()}
+        handles = draw_errors(sheet.add_subplot(), evaluation, ticks)
+        look: dict[str, Any] = {"frameon": False, "fontsize": 8, "columnspacing": 1}
+        sheet.legend(handles=handles, loc="outside upper left", ncols=4, **look)
         return _to_svg(sheet)
 
 

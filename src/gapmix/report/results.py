@@ -6,28 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.report.filling import FilledFacts
+from gapmix.evaluate.contenders import OURS
+from gapmix.evaluate.scores import Overall
+from gapmix.report.filling import MAX_PANELS, ColumnFilled, FilledFacts
 from gapmix.report.gaps import TableFacts
-from gapmix.report.judging import OURS, Judged, NotJudged
-from gapmix.report.pictures import draw_errors, draw_marginal, make_picture
+from gapmix.report.judging import Judged, NotJudged
+from gapmix.report.pictures import Picture, draw_hidden, draw_known_and_filled, make_picture
 from gapmix.report.randomness import LEVEL, Dependence, Hints
-from gapmix.report.subject import Subject
-from gapmix.report.words import (
-    MAX_TABLE,
-    NOTHING,
-    amount,
-    chance,
-    label,
-    listed,
-    number,
-    percent,
-    plus_minus,
-)
+from gapmix.report.subject import MAX_TABLE, Subject
+from gapmix.wording import NOTHING, chance, count, label, listed, number, percent, plus_minus
 
-MAX_PANELS = 12
 MAX_ERROR_COLUMNS = 14
 MAX_HINTS = 10
-LOOKS = (("o", "#e3e6ea"), ("s", "#7a9bc4"), ("^", "#b04a3a"), ("D", "#f2b45c"))
 METHODS = {
     "mean": "mean: the column's mean",
     "k-NN": "k-NN: the nearest rows",
@@ -38,43 +28,11 @@ METHODS = {
 
 def write_filled(facts: FilledFacts, subject: Subject) -> dict[str, Any]:
     """Return what was filled."""
-    names, x = subject.names, subject.x
-    if not facts.n_filled:
-        finding = "There was nothing to fill."
-    else:
-        finding = (
-            f"{amount(facts.n_filled, 'cell')} {'was' if facts.n_filled == 1 else 'were'} filled"
-        )
-        if np.isfinite(facts.explained):
-            finding += (
-                f". By the model's own account, the rest of the row settles "
-                f"{percent(facts.explained)} of a cell's variance (0 %: a guess at the column's "
-                "mean; 100 %: certainty)"
-            )
-        finding += "."
-    panels = []
-    for each in facts.columns[:MAX_PANELS]:
-        svg = draw_marginal(x[facts.rows, each.column], facts.drawn[:, each.column])
-        name = label(names[each.column])
-        panels.append(
-            make_picture(
-                svg,
-                f"Histograms of {name}: {len(x) - each.n_filled:,} known values with mean "
-                f"{number(each.mean_known)}, {each.n_filled:,} filled ones with mean "
-                f"{number(each.mean_filled)}.",
-                name,
-            )
-        ) if np.isnan(x[facts.rows, each.column]).any() else None
-    notes = []
-    if facts.unknowable:
-        shown = listed([label(names[j]) for j in facts.unknowable])
-        notes.append(f"{shown}: no value is known, so nothing could be learned; filled with 0.")
-    if facts.constant:
-        shown = listed([label(names[j]) for j in facts.constant])
-        notes.append(f"{shown}: only one value is known, and gaps are filled with it.")
+    names = subject.names
+    panels = [_draw_panel(each, subject) for each in facts.columns[:MAX_PANELS]]
     return {
-        "finding": finding,
-        "notes": notes,
+        "finding": _tell_filled(facts),
+        "notes": _note_columns(facts, names),
         "panels": panels,
         "n_more_panels": max(0, len(facts.columns) - len(panels)),
         "columns": [
@@ -103,80 +61,51 @@ def write_filled(facts: FilledFacts, subject: Subject) -> dict[str, Any]:
     }
 
 
+def _tell_filled(facts: FilledFacts) -> str:
+    if not facts.n_filled:
+        return "There was nothing to fill."
+    told = f"{count(facts.n_filled, 'cell')} {'was' if facts.n_filled == 1 else 'were'} filled"
+    if np.isfinite(facts.explained):
+        told += (
+            f". By the model's own account, the rest of the row settles "
+            f"{percent(facts.explained)} of a cell's variance (0 %: a guess at the column's "
+            "mean; 100 %: certainty)"
+        )
+    return f"{told}."
+
+
+def _note_columns(facts: FilledFacts, names: list[str]) -> list[str]:
+    notes = []
+    if facts.unknowable:
+        shown = listed([label(names[j]) for j in facts.unknowable])
+        notes.append(f"{shown}: no value is known, so nothing could be learned; filled with 0.")
+    if facts.constant:
+        shown = listed([label(names[j]) for j in facts.constant])
+        notes.append(f"{shown}: only one value is known, and gaps are filled with it.")
+    return notes
+
+
+def _draw_panel(each: ColumnFilled, subject: Subject) -> Picture:
+    x = subject.x[:, each.column]
+    name = label(subject.names[each.column])
+    return make_picture(
+        draw_known_and_filled(x[~np.isnan(x)], each.drawn),
+        f"Histograms of {name}: {len(x) - each.n_filled:,} known values with mean "
+        f"{number(each.mean_known)}, {each.n_filled:,} filled ones with mean "
+        f"{number(each.mean_filled)}.",
+        name,
+    )
+
+
 def write_judged(judged: Judged | NotJudged, subject: Subject) -> dict[str, Any]:
     """Return how good the filling is."""
     if isinstance(judged, NotJudged):
         return {"finding": f"This could not be judged. {judged.reason}", "methods": []}
-    names = subject.names
-    ours = next(each for each in judged.overall if each.imputer == OURS)
-    if not np.isfinite(ours.error):
-        return {"finding": f"This could not be judged. {ours.problem}", "methods": []}
-    rivals = [e for e in judged.overall if e.imputer != OURS and np.isfinite(e.error)]
-    best = min(rivals, key=lambda each: each.error, default=None)
-    n, d = subject.x.shape
-    finding = (
-        f"Known cells that were hidden are filled with an error of {ours.error:.2f} standard "
-        "deviations of their column"
-    )
-    if best is not None:
-        ratio = ours.error / best.error - 1
-        compared = (
-            "as good as"
-            if abs(ratio) < 0.005
-            else f"{abs(100 * ratio):.0f} % {'less' if ratio < 0 else 'more'} than"
-        )
-        finding += f", {compared} the best of the others ({best.imputer}, {best.error:.2f})"
-    finding += f". {percent(ours.coverage_90)} of them lie inside their 90 % interval."
-    rounds = f" in {judged.n_repeats} rounds" if judged.n_repeats > 1 else ""
-    rows = f"{n:,} rows" if judged.n_rows == n else f"{judged.n_rows:,} of {n:,} rows"
-    hidden = (
-        f"One in ten known cells was hidden at random{rounds} ({amount(judged.n_hidden, 'cell')}), "
-        f"in {rows}"
-    )
-    hidden += (
-        "."
-        if judged.n_columns == d
-        else f" and {judged.n_columns:,} of {d:,} columns, those with the most gaps among the ones "
-        "that vary."
-    )
-    if judged.n_rows < n or judged.n_columns < d:
-        hidden += (
-            " All methods, this mixture too, were fitted to these alone; on the whole table they "
-            "know more and should do somewhat better."
-        )
-    hidden += " The others ran with scikit-learn's default settings."
-    if subject.imputer.selection_:
-        hidden += (
-            " The mixture chose its size anew, but none larger than those kept for the whole "
-            "table, which had seen the hidden cells: a slight advantage."
-        )
-    if judged.n_repeats == 1:
-        hidden += " With one round, small differences between methods may be chance."
-    worst = max(each.error for each in judged.overall if np.isfinite(each.error))
-    shown = judged.columns[:MAX_TABLE]
-    picture = None
-    drawn = [each for each in judged.columns[:MAX_ERROR_COLUMNS] if np.isfinite(each.errors).any()]
-    if drawn:
-        methods = [each.imputer for each in judged.overall]
-        caption = "Error by column; further left is better. Where even this mixture is near 1, "
-        caption += "other columns say little about this one."
-        if len(judged.columns) > len(drawn):
-            caption += f" The {len(drawn)} of {len(judged.columns)} columns with the largest error."
-        hardest = drawn[0]
-        picture = make_picture(
-            draw_errors(
-                np.array([each.errors for each in drawn]),
-                methods,
-                [names[each.column] for each in drawn],
-                LOOKS,
-            ),
-            f"Errors of {len(methods)} methods in {len(drawn)} columns. The hardest column is "
-            f"{label(names[hardest.column])}, with {hardest.errors[methods.index(OURS)]:.2f}.",
-            caption,
-        )
+    overall = judged.evaluation.overall()
+    worst = max(each.error for each in overall if np.isfinite(each.error))
     return {
-        "finding": finding,
-        "hidden": hidden,
+        "finding": _tell_error(overall, judged.ours),
+        "hidden": _tell_hidden(judged, subject),
         "methods": [
             {
                 "name": METHODS.get(each.imputer, each.imputer),
@@ -185,27 +114,103 @@ def write_judged(judged: Judged | NotJudged, subject: Subject) -> dict[str, Any]
                 "width": f"{100 * each.error / worst:.1f}" if np.isfinite(each.error) else "0",
                 "coverage": [percent(each.coverage_50), percent(each.coverage_90)],
             }
-            for each in sorted(judged.overall, key=lambda e: np.nan_to_num(e.error, nan=np.inf))
+            for each in sorted(overall, key=lambda e: np.nan_to_num(e.error, nan=np.inf))
         ],
-        "picture": picture,
-        "headers": [each.imputer for each in judged.overall],
+        "picture": _draw_errors(judged, subject.names),
+        "headers": [each.imputer for each in overall],
         "columns": [
-            {
-                "name": label(names[each.column]),
-                "n_hidden": f"{each.n_hidden:,}",
-                "errors": [
-                    {
-                        "text": f"{e:.2f}" if np.isfinite(e) else NOTHING,
-                        "best": e == np.fmin.reduce(each.errors),
-                    }
-                    for e in each.errors
-                ],
-                "coverage": percent(each.coverage),
-            }
-            for each in shown
+            _write_column(label(subject.names[j]), them)
+            for j, them in list(judged.by_column.items())[:MAX_TABLE]
         ],
-        "n_more": max(0, len(judged.columns) - len(shown)),
-        "error": f"{ours.error:.2f}",
+        "n_more": max(0, len(judged.by_column) - MAX_TABLE),
+        "error": f"{judged.ours.error:.2f}",
+        "coverage": percent(judged.ours.coverage_90),
+    }
+
+
+def _tell_error(overall: tuple[Overall, ...], ours: Overall) -> str:
+    told = (
+        f"Known cells that were hidden are filled with an error of {ours.error:.2f} standard "
+        "deviations of their column"
+    )
+    rivals = [each for each in overall if each.imputer != OURS and np.isfinite(each.error)]
+    if rivals:
+        best = min(rivals, key=lambda each: each.error)
+        ratio = ours.error / best.error - 1 if best.error else 0.0
+        compared = (
+            "as good as"
+            if abs(ratio) < 0.005
+            else f"{abs(100 * ratio):.0f} % {'less' if ratio < 0 else 'more'} than"
+        )
+        told += f", {compared} the best of the others ({best.imputer}, {best.error:.2f})"
+    return f"{told}. {percent(ours.coverage_90)} of them lie inside their 90 % interval."
+
+
+def _tell_hidden(judged: Judged, subject: Subject) -> str:
+    n, d = subject.x.shape
+    n_repeats = judged.evaluation.n_repeats
+    n_rows, n_columns = judged.evaluation.shape
+    rounds = f" in {n_repeats} rounds" if n_repeats > 1 else ""
+    rows = count(n, "row") if n_rows == n else f"{n_rows:,} of {n:,} rows"
+    told = (
+        f"One in ten known cells was hidden at random{rounds} "
+        f"({count(judged.ours.n_hidden, 'cell')}), in {rows}"
+    )
+    if n_columns < d:
+        told += (
+            f" and {n_columns:,} of {d:,} columns, those with the most gaps among the ones that "
+            "vary"
+        )
+    told += "."
+    if n_rows < n or n_columns < d:
+        told += (
+            " All methods, this mixture too, were fitted to these alone; on the whole table they "
+            "know more and should do somewhat better."
+        )
+    told += " The others ran with scikit-learn's default settings."
+    if subject.imputer.selection_:
+        told += (
+            " The mixture chose its size anew, but none larger than those kept for the whole "
+            "table, which had seen the hidden cells: a slight advantage."
+        )
+    if n_repeats == 1:
+        told += " With one round, small differences between methods may be chance."
+    return told
+
+
+def _draw_errors(judged: Judged, names: list[str]) -> Picture | None:
+    drawn = [j for j, them in judged.by_column.items() if np.isfinite(them[0].error)]
+    drawn = drawn[:MAX_ERROR_COLUMNS]
+    if not drawn:
+        return None
+    caption = (
+        "Error by column, lines for the range of the rounds; further left is better. Where even "
+        "this mixture is near 1, other columns say little about this one."
+    )
+    if len(judged.by_column) > len(drawn):
+        caption += f" The {len(drawn)} of {len(judged.by_column)} columns with the largest error."
+    hardest = next(each for each in judged.by_column[drawn[0]] if each.imputer == OURS)
+    return make_picture(
+        draw_hidden(judged.evaluation, {str(j): names[j] for j in drawn}),
+        f"Errors of {len(judged.by_column[drawn[0]])} methods in {count(len(drawn), 'column')}. "
+        f"The hardest column is {label(names[drawn[0]])}, with {hardest.error:.2f}.",
+        caption,
+    )
+
+
+def _write_column(name: str, them: tuple[Overall, ...]) -> dict[str, Any]:
+    errors = [each.error for each in them]
+    ours = next(each for each in them if each.imputer == OURS)
+    return {
+        "name": name,
+        "n_hidden": f"{ours.n_hidden:,}",
+        "errors": [
+            {
+                "text": f"{error:.2f}" if np.isfinite(error) else NOTHING,
+                "best": error == np.fmin.reduce(errors),
+            }
+            for error in errors
+        ],
         "coverage": percent(ours.coverage_90),
     }
 
@@ -226,7 +231,7 @@ def write_caveat(hints: Hints, facts: TableFacts, subject: Subject) -> dict[str,
     elif not found:
         finding = (
             f"No sign that gaps depend on the values of other columns: none of "
-            f"{amount(hints.n_tests, 'comparison')} in {amount(hints.n_columns, 'column')} with "
+            f"{count(hints.n_tests, 'comparison')} in {count(hints.n_columns, 'column')} with "
             "gaps is clear and large enough to count."
         )
     else:
@@ -236,7 +241,7 @@ def write_caveat(hints: Hints, facts: TableFacts, subject: Subject) -> dict[str,
             f"where {label(names[first.driver])} is {_word(first)}"
         )
         others = len(found) - 1
-        more = f", and the gaps of {amount(others, 'other column')} depend on values as well"
+        more = f", and the gaps of {count(others, 'other column')} depend on values as well"
         finding += f"{more if others else ''}."
     return {
         "finding": finding,

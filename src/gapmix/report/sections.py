@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gapmix.estimators.mixture import GaussianMixture
 from gapmix.plan.patterns import count_rows
 from gapmix.report.gaps import TableFacts, most_frequent
 from gapmix.report.model import MARKED, ModelFacts
@@ -17,8 +18,8 @@ from gapmix.report.pictures import (
     draw_selection,
     make_picture,
 )
-from gapmix.report.subject import Subject
-from gapmix.report.words import MAX_TABLE, amount, label, listed, number, percent, signed
+from gapmix.report.subject import MAX_TABLE, Subject
+from gapmix.wording import count, label, listed, number, percent, signed
 
 MAX_PATTERNS, MAX_PATTERN_COLUMNS = 15, 20
 MAX_PAIRS = 8
@@ -40,8 +41,8 @@ def write_gaps(facts: TableFacts, subject: Subject) -> dict[str, Any]:
     with_gaps = [each for each in facts.columns if each.n_missing]
     if not facts.n_gaps:
         finding = (
-            f"Nothing is missing: all {amount(n * d, 'cell')} of {amount(n, 'row')} and "
-            f"{amount(d, 'column')} are known."
+            f"Nothing is missing: all {count(n * d, 'cell')} of {count(n, 'row')} and "
+            f"{count(d, 'column')} are known."
         )
     else:
         worst = with_gaps[0]
@@ -79,28 +80,23 @@ def write_gaps(facts: TableFacts, subject: Subject) -> dict[str, Any]:
     }
 
 
-def _some_of(count: int, total: int, noun: str) -> str:
-    if count < total:
-        return f"{count:,} of {amount(total, noun)}"
-    return f"all {amount(total, noun)}"
+def _some_of(n: int, total: int, noun: str) -> str:
+    if n < total:
+        return f"{n:,} of {count(total, noun)}"
+    return f"all {count(total, noun)}"
 
 
-def _share_of_rows(count: int, total: int) -> str:
-    return f"{percent(count / total)} of the rows are" if count else "No row is"
+def _share_of_rows(n: int, total: int) -> str:
+    return f"{percent(n / total)} of the rows are" if n else "No row is"
 
 
 def _draw_patterns(facts: TableFacts, names: list[str]) -> Picture:
     chosen = [each for each in facts.columns if each.n_missing][:MAX_PATTERN_COLUMNS]
     columns = np.sort([each.column for each in chosen])
-    share = {each.column: each.share for each in chosen}
     observed, rows = most_frequent(facts.patterns, MAX_PATTERNS)
     n_patterns = len(facts.patterns.observed)
-    svg = draw_patterns(
-        observed[:, columns],
-        rows,
-        np.array([share[j] for j in columns]),
-        [names[j] for j in columns],
-    )
+    drawn = facts.patterns._replace(observed=facts.patterns.observed[:, columns])
+    svg = draw_patterns(drawn, [names[j] for j in columns], MAX_PATTERNS)
     counts = count_rows(facts.patterns)
     held = percent(rows.sum() / counts.sum())
     caption = (
@@ -114,7 +110,7 @@ def _draw_patterns(facts: TableFacts, names: list[str]) -> Picture:
             f"{held} of the rows."
         )
     else:
-        caption += f"All {amount(n_patterns, 'pattern')} are shown."
+        caption += f"All {count(n_patterns, 'pattern')} are shown."
     n_gappy = sum(each.n_missing > 0 for each in facts.columns)
     if n_gappy > len(columns):
         caption += (
@@ -123,10 +119,10 @@ def _draw_patterns(facts: TableFacts, names: list[str]) -> Picture:
         )
     elif len(columns) < facts.n_columns:
         caption += " Columns without gaps are left out."
-    first = "nothing" if observed[0].all() else amount(int((~observed[0]).sum()), "column")
+    first = "nothing" if observed[0].all() else count(int((~observed[0]).sum()), "column")
     alternative = (
         f"Grid of the {len(rows)} most frequent patterns of gaps over {len(columns)} columns. In "
-        f"the most frequent one, with {amount(int(rows[0]), 'row')}, {first} missing."
+        f"the most frequent one, with {count(int(rows[0]), 'row')}, {first} missing."
     )
     return make_picture(svg, alternative, caption)
 
@@ -167,32 +163,8 @@ def write_model(facts: ModelFacts, subject: Subject) -> dict[str, Any]:
     """Return what the model found."""
     names = subject.names
     K = facts.n_components
-    largest = facts.profiles[0]
-    if K == 1:
-        finding = (
-            "One Gaussian, a single cloud of rows around one mean, describes the table: there are "
-            "no groups to tell apart."
-        )
-    elif facts.united:
-        sizes = listed([str(size) for size in facts.united])
-        finding = (
-            f"Mixtures of {sizes} Gaussians "
-            f"{'filled hidden cells best, and ' if facts.selection[0].error > 0 else ''}"
-            f"were united into one of {K}; the largest component stands for "
-            f"{percent(largest.weight)} of the rows."
-        )
-    else:
-        finding = (
-            f"{K} Gaussians describe the table, each a kind of row; the largest stands for "
-            f"{percent(largest.weight)} of the rows."
-        )
-    ended = facts.stop_reason
-    if not facts.united:
-        ended = f"{amount(facts.n_iter, 'iteration')}; {ended}"
-    if not facts.converged:
-        ended += ". The fit did not converge: more iterations may change the result a little"
     return {
-        "finding": finding,
+        "finding": _tell_model(facts),
         "united": bool(facts.united),
         "profiles": [
             {
@@ -218,12 +190,40 @@ def write_model(facts: ModelFacts, subject: Subject) -> dict[str, Any]:
         "sizes": _draw_sizes(facts)
         if any(each.error > 0 for each in facts.selection[1:])
         else None,
-        "climb": _draw_climb(facts) if len(facts.objective) > 1 else None,
+        "climb": _draw_climb(subject.imputer.mixture_),
         "log_likelihood": number(facts.log_likelihood),
-        "ended": ended,
+        "ended": _tell_end(facts),
         "plan": _write_plan(facts),
         "explanation": facts.explanation,
     }
+
+
+def _tell_model(facts: ModelFacts) -> str:
+    largest = f"{percent(facts.profiles[0].weight)} of the rows"
+    if facts.n_components == 1:
+        return (
+            "One Gaussian, a single cloud of rows around one mean, describes the table: there are "
+            "no groups to tell apart."
+        )
+    if facts.united:
+        best = "filled hidden cells best, and " if facts.selection[0].error > 0 else ""
+        return (
+            f"Mixtures of {listed([str(size) for size in facts.united])} Gaussians {best}were "
+            f"united into one of {facts.n_components}; the largest component stands for {largest}."
+        )
+    return (
+        f"{facts.n_components} Gaussians describe the table, each a kind of row; the largest "
+        f"stands for {largest}."
+    )
+
+
+def _tell_end(facts: ModelFacts) -> str:
+    ended = facts.stop_reason
+    if not facts.united:
+        ended = f"{count(facts.n_iter, 'iteration')}; {ended}"
+    if not facts.converged:
+        ended += ". The fit did not converge: more iterations may change the result a little"
+    return ended
 
 
 def _draw_profiles(facts: ModelFacts, names: list[str]) -> Picture | None:
@@ -273,10 +273,12 @@ def _draw_sizes(facts: ModelFacts) -> Picture:
     )
 
 
-def _draw_climb(facts: ModelFacts) -> Picture:
-    first, last = facts.objective[0], facts.objective[-1]
+def _draw_climb(mixture: GaussianMixture) -> Picture | None:
+    if len(mixture.history_) < 2:
+        return None
+    first, last = mixture.history_[0].objective, mixture.history_[-1].objective
     return make_picture(
-        draw_climb(facts.objective),
+        draw_climb(mixture),
         f"Log-likelihood per row by iteration, from {first:.3f} to {last:.3f}.",
         "How the fit went: every iteration raises the log-likelihood per row, which tells how "
         "probable the known values are under the model.",
@@ -289,9 +291,9 @@ def _write_plan(facts: ModelFacts) -> str:
     other = facts.n_patterns - facts.n_missing_side
     return (
         f"Rows that miss the same columns are computed together: the fit saw "
-        f"{amount(facts.n_patterns, 'such pattern')}. Each is worked out from whichever is fewer, "
-        f"its missing columns ({amount(facts.n_missing_side, 'pattern')}) or its known ones "
-        f"({amount(other, 'pattern')}). There are several ways to do this, all with the same "
+        f"{count(facts.n_patterns, 'such pattern')}. Each is worked out from whichever is fewer, "
+        f"its missing columns ({count(facts.n_missing_side, 'pattern')}) or its known ones "
+        f"({count(other, 'pattern')}). There are several ways to do this, all with the same "
         f"result; the one called “{facts.solver}” was taken, "
         f"{facts.reason if facts.asked else REASONS.get(facts.solver, facts.reason)}"
     )

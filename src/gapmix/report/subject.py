@@ -15,6 +15,8 @@ from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import column_names
 
+MAX_TABLE = 30  # rows of a table on the page
+
 
 class Subject(NamedTuple):
     """What a report is about."""

@@ -10,15 +10,15 @@ import numpy as np
 
 from gapmix import density
 from gapmix.density import Density
-from gapmix.em import run as em
+from gapmix.em.records import Iteration
 from gapmix.fitting.fitted import Fitted, density_of
 from gapmix.fitting.matrix import Matrix, are_useful, make_matrix
 from gapmix.fitting.progress import showing
 from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
-from gapmix.parameters import parameters_to_internal, parameters_to_user, unite
 from gapmix.selection import sizes
 from gapmix.selection.sizes import Candidate
+from gapmix.structures.mixtures import parameters_to_internal, parameters_to_user, unite
 from gapmix.units import Scaling
 
 logger = logging.getLogger("gapmix")
@@ -220,11 +220,10 @@ def _unite(fits: list[Fitted], shares: np.ndarray, matrix: Matrix, n_jobs: int |
     log_prob = density.score(model, matrix.x).log_prob
     mean = float(np.average(log_prob, weights=matrix.weight))
     # What is stored was put together, not climbed to: one record says what it is worth.
-    record = em.Iteration(mean, mean, None, 0.0, (f"united {len(fits)} mixtures",))
+    record = Iteration(mean, mean, None, 0.0, (f"united {len(fits)} mixtures",))
     n_iter = max(each.n_iter for each in fits)
     return first._replace(
         parameters=parameters_to_user(parameters_to_internal(parameters, first.units), first.units),
-        covariance_type="full" if first.covariance_type == "tied" else first.covariance_type,
         history=(record,),
         n_iter=n_iter,
         converged=all(each.converged for each in fits),

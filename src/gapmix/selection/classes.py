@@ -85,7 +85,7 @@ def share_out(
                 weight=np.concatenate([task.weight, loose.weight * share[:, c]]),
             )
             size = len(fits[c].parameters.weights)
-            kind = fits[c].covariance_type
+            kind = fits[c].parameters.structure
             same = wanted._replace(spec=wanted.spec._replace(covariance_type=kind))
             fits[c] = fit_size(same, size, read_rows(together, same.spec), together, fits[c])
         if learns_priors:

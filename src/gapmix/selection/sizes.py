@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gapmix.selection.hiding import draw_cells, leave_some
+
 SIZES = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 ROWS_PER_COMPONENT = 10  # sizes with fewer rows for a component are not tried
 HIDDEN_SHARE = 0.2  # of the known cells
@@ -60,19 +62,9 @@ def hide_cells(
 ) -> np.ndarray:
     """Return True for the known cells to hide, (n, d): a fifth of them, drawn at random.
 
-    Only from `columns`, if given. Every row keeps a value, since a row without any says nothing,
-    and so does every column.
+    Only from `columns`, if given. Every row and every column keeps a value.
     """
-    hidden = observed & (rng.random(observed.shape) < HIDDEN_SHARE)
-    if columns is not None:
-        outside = np.ones(observed.shape[1], dtype=bool)
-        outside[columns] = False
-        hidden[:, outside] = False
-    bare = (hidden.sum(axis=1) == observed.sum(axis=1)) & hidden.any(axis=1)
-    hidden[bare, hidden[bare].argmax(axis=1)] = False
-    lost = (hidden.sum(axis=0) == observed.sum(axis=0)) & hidden.any(axis=0)
-    hidden[hidden[:, lost].argmax(axis=0), lost] = False
-    return hidden
+    return leave_some(observed, draw_cells(observed, rng, HIDDEN_SHARE), columns)
 
 
 def hide_rows(observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:

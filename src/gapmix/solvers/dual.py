@@ -24,12 +24,13 @@ from scipy.linalg import blas, lapack
 from gapmix import kernels
 from gapmix.kernels.blas import add_products
 from gapmix.kernels.twins import empty_packed
-from gapmix.parameters import Factored, Parameters, factor
+from gapmix.parameters import Factored, Parameters
 from gapmix.plan.planner import Batches
 from gapmix.plan.rows import Block, expand
 from gapmix.solvers import root_form
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.statistics import Moments, Statistics, pull_back
+from gapmix.structures.mixtures import factor
 
 SUMS_DIAGONAL = False
 ROOT_CONDITION = 1e6  # Cholesky of K_mm loses about eps * condition; see docs/method.md

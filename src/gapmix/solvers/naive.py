@@ -11,14 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gapmix.parameters import (
-    Parameters,
-    dense_covariances,
-    factor,
-)
+from gapmix.parameters import Parameters
 from gapmix.plan.rows import Block
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.statistics import Moments, Statistics, mirror
+from gapmix.structures.mixtures import as_full, factor
 
 SUMS_DIAGONAL = False
 Pieces = Callable[[Block], Iterator[tuple[int, slice]]]
@@ -36,7 +33,7 @@ class Solved(NamedTuple):
 def prepare(parameters: Parameters) -> Parameters:
     """Return the parameters with full matrices; refuses covariances that have no factor."""
     factor(parameters)
-    return parameters._replace(covariances=dense_covariances(parameters))
+    return as_full(parameters)
 
 
 def solve_pattern(z: np.ndarray, observed: np.ndarray, sigma: np.ndarray) -> Solved:

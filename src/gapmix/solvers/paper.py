@@ -21,12 +21,13 @@ import numpy as np
 from scipy.linalg import lapack
 
 from gapmix.kernels.blas import add_products
-from gapmix.parameters import Factored, Parameters, factor
+from gapmix.parameters import Factored, Parameters
 from gapmix.plan.planner import Route
 from gapmix.plan.rows import Block, expand
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.solvers.moving import LOSS, MovingFactor
 from gapmix.statistics import Moments, Statistics, mirror
+from gapmix.structures.mixtures import factor
 
 SUMS_DIAGONAL = False
 MAX_RESIDUAL = 1e-9  # of K_mm C v - v, relative to v

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
 
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Rows, expand
+from gapmix.structures import STRUCTURES, Structure
 from gapmix.units import Scaling
 
 METHODS = ("kmeans", "k-means++", "random", "random_from_data")
@@ -34,15 +34,15 @@ class Available(NamedTuple):
     weight: np.ndarray  # (K,) rows
     seen: np.ndarray  # (K, d) rows that show the variable
     first: np.ndarray  # (K, d) sum of values
-    pair_count: np.ndarray  # (K, d, d) rows that show both; (K, d) when diagonal
-    second: np.ndarray  # (K, d, d) sum of products about the cluster's mean; (K, d) when diagonal
+    pair_count: np.ndarray  # (K, ...) rows that show both, of each product the structure sums
+    second: np.ndarray  # (K, ...) sums of products about the cluster's mean
 
 
 def start(
     rows: Rows,
     scaling: Scaling,
     n_components: int,
-    covariance_type: str,
+    structure_name: str,
     *,
     method: str,
     init_covariance: str,
@@ -50,15 +50,15 @@ def start(
     rng: np.random.Generator,
 ) -> Parameters:
     """Return starting parameters in internal units."""
-    diagonal = covariance_type in ("diag", "spherical")
+    structure = STRUCTURES[structure_name]
     if n_components > 1 and method in ("random_from_data", "k-means++"):
         sample = draw_sample(rows, scaling, rng)
         if method == "k-means++":
             means = seed_centers(sample, n_components, rng)
         else:
             means = sample.x[_choose(rng, sample.weight, n_components)]
-        one = _moments(rows, scaling, _all_in_one(rows), 1, diagonal)
-        covariances = np.repeat(_covariances(one, init_covariance, diagonal), n_components, axis=0)
+        one = _moments(rows, scaling, _all_in_one(rows), 1, structure)
+        covariances = np.repeat(_covariances(one, init_covariance, structure), n_components, axis=0)
         weights = np.full(n_components, 1.0 / n_components)
     else:
         if n_components == 1:
@@ -69,17 +69,16 @@ def start(
         else:
             raw = rng.uniform(size=(len(rows.x), n_components))
             resp = raw / raw.sum(axis=1, keepdims=True)
-        available = _moments(rows, scaling, resp, n_components, diagonal)
+        available = _moments(rows, scaling, resp, n_components, structure)
         means = _divide(available.first, available.seen)
-        covariances = _covariances(available, init_covariance, diagonal)
+        covariances = _covariances(available, init_covariance, structure)
         weights = np.maximum(available.weight, 1e-3 * available.weight.sum() / n_components)
         weights = weights / weights.sum()
     if equal_weights:
         weights = np.full(n_components, 1.0 / n_components)
-    covariances = _as_type(covariances, weights, covariance_type)
-    spread = np.sqrt(scaling.variance)
-    covariances = covariances * (scaling.variance if diagonal else np.outer(spread, spread))
-    return Parameters(weights, means * spread + scaling.mean, covariances)
+    covariances = structure.begin(covariances, weights, scaling.variance)
+    means = means * np.sqrt(scaling.variance) + scaling.mean
+    return Parameters(weights, means, covariances, structure_name)
 
 
 def draw_sample(rows: Rows, scaling: Scaling, rng: np.random.Generator) -> Sample:
@@ -187,7 +186,7 @@ def _all_in_one(rows: Rows) -> np.ndarray:
 
 
 def _moments(
-    rows: Rows, scaling: Scaling, resp: np.ndarray, n_clusters: int, diagonal: bool
+    rows: Rows, scaling: Scaling, resp: np.ndarray, n_clusters: int, structure: Structure
 ) -> Available:
     """Return sums over observed values and observed pairs, in two passes over the blocks."""
     d = rows.x.shape[1]
@@ -206,7 +205,7 @@ def _moments(
         count += r.T @ observed
         first += r.T @ x
     means = _divide(first, count)
-    shape = (n_clusters, d) if diagonal else (n_clusters, d, d)
+    shape = (n_clusters, *structure.shape(d))
     second, pair_count = np.zeros(shape), np.zeros(shape)
     for block, low in zip(rows.blocks, bounds[:-1], strict=True):
         seen = expand(block.observed, block).astype(float)
@@ -215,69 +214,32 @@ def _moments(
             r = resp[low : low + len(x), k] * block.weight
             used = r > 0
             z = (x[used] - means[k]) * seen[used]
-            o, r = seen[used], r[used]
-            if diagonal:
-                second[k] += r @ z**2
-                pair_count[k] += r @ o
-            else:
-                second[k] += (z.T * r) @ z
-                pair_count[k] += (o.T * r) @ o
+            second[k] += structure.sum_products(r[used], z)
+            pair_count[k] += structure.sum_products(r[used], seen[used])
     return Available(weight, count, first, pair_count, second)
 
 
-def _covariances(available: Available, init_covariance: str, diagonal: bool) -> np.ndarray:
-    """Return positive definite covariances in comparable units, (K, d, d) or (K, d).
+def _covariances(available: Available, init_covariance: str, structure: Structure) -> np.ndarray:
+    """Return positive definite covariances in comparable units.
 
     "available" divides each sum of products by the rows that show both variables (pairs never
     seen together get 0) and repairs the result; "filled" puts gaps at the cluster's mean. A
     cluster with no more rows than variables is blended with the pooled covariance.
     """
-    weight = available.weight
-    d = available.seen.shape[1]
-    rows = weight.reshape((-1,) + (1,) * (available.second.ndim - 1))
+    weight, seen = available.weight, available.seen
+    d = seen.shape[1]
+    rows = weight.reshape((-1,) + (1,) * len(structure.shape(d)))
     divisor = available.pair_count if init_covariance == "available" else rows
     covariances = _divide(available.second, divisor)
     pooled_divisor = divisor.sum(axis=0)
     pooled = _divide(available.second.sum(axis=0), pooled_divisor)
-    unseen = available.seen.sum(axis=0) == 0
-    if diagonal:
-        pooled = np.where(unseen, 1.0, pooled)
-    else:
-        pooled[unseen, unseen] = 1.0
-    few = (weight <= d).reshape(rows.shape)
+    variances = structure.diagonal(pooled)
+    variances[seen.sum(axis=0) == 0] = 1.0
     blended = (rows * covariances + (d + 1) * pooled) / (rows + d + 1)
-    covariances = np.where(few, blended, covariances)
-    if diagonal:
-        never = available.seen == 0
-        return np.maximum(np.where(never, pooled, covariances), 1e-6)
-    for k, sigma in enumerate(covariances):
-        never = np.flatnonzero(available.seen[k] == 0)
-        sigma[never, never] = np.diagonal(pooled)[never]
-        covariances[k] = repair(sigma)
-    return covariances
-
-
-def repair(sigma: np.ndarray, floor: float = 1e-6) -> np.ndarray:
-    """Return the nearest matrix whose eigenvalues exceed the noise in this one.
-
-    Pairwise estimates are inconsistent with each other; the most negative eigenvalue shows by how
-    much, so nothing below its size is believed.
-    """
-    values, vectors = eigh(sigma)
-    lowest = max(floor * max(float(values.mean()), floor), -float(values[0]))
-    if values[0] >= lowest:
-        return sigma
-    repaired: np.ndarray = (vectors * np.maximum(values, lowest)) @ vectors.T
-    return 0.5 * (repaired + repaired.T)
-
-
-def _as_type(covariances: np.ndarray, weights: np.ndarray, covariance_type: str) -> np.ndarray:
-    if covariance_type == "tied":
-        return np.tensordot(weights, covariances, axes=1)[None]
-    if covariance_type == "spherical":
-        mean = covariances.mean(axis=1, keepdims=True)
-        return np.broadcast_to(mean, covariances.shape).copy()
-    return covariances
+    covariances = np.where(rows <= d, blended, covariances)
+    never = seen == 0
+    structure.diagonal(covariances)[never] = np.broadcast_to(variances, seen.shape)[never]
+    return structure.make_proper(covariances)
 
 
 def _divide(total: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -13,18 +13,20 @@ Groups that share no component add up. Priors are sums over components and are c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from gapmix.density.conditional import Prepared, score
-from gapmix.em import run as em
+from gapmix.em.records import Engine, Settings
 from gapmix.em.repair import CollapseError, split_heaviest
+from gapmix.em.run import run
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import Solver
-from gapmix.structures.covariance import is_monotone
+from gapmix.structures import STRUCTURES
+from gapmix.structures.mixtures import members
+from gapmix.structures.regularizer import is_monotone
 
 LEAST_SHARE = 0.01  # rows of which a group has less are left out of its table; the loss is counted
 LEAST_ROWS = 3  # rows that a component needs per column, and per half after a split
@@ -57,19 +59,20 @@ class Regrouped(NamedTuple):
     passes: float  # work done, one pass being all rows times all components
 
 
-def is_movable(settings: em.Settings, n_components: int) -> bool:
+def is_movable(parameters: Parameters, settings: Settings) -> bool:
     """Tell whether there are moves: they need three components with covariances of their own."""
     regularizer = settings.regularizer
     free = is_monotone(regularizer) and regularizer.n_kept is None
-    return n_components > 2 and settings.covariance_type != "tied" and free
+    shared = STRUCTURES[parameters.structure].SHARED
+    return len(parameters.weights) > 2 and not shared and free
 
 
 def regroup(
     solver: Solver,
     table: Table,
     parameters: Parameters,
-    settings: em.Settings,
-    engine: em.Engine,
+    settings: Settings,
+    engine: Engine,
 ) -> Regrouped:
     """Return the mixture after the best moves, as many as pay and share no component."""
     n_components, d = parameters.means.shape
@@ -113,17 +116,16 @@ class Local(NamedTuple):
 
     solver: Solver
     table: Table
-    settings: em.Settings
-    engine: em.Engine
+    settings: Settings
+    engine: Engine
 
 
 def _try_split(
     local: Local, parameters: Parameters, resp: np.ndarray, k: int
 ) -> tuple[Change | None, float]:
     """Return what is gained by making component k two, along its longest axis, and the work."""
-    alone = _members(parameters, (k,))
-    both = Parameters(*(np.repeat(array, 2, axis=0) for array in alone))
-    both = both._replace(weights=np.array([1.0, 0.0]))
+    alone = members(parameters, (k,))
+    both = members(parameters, (k, k))._replace(weights=np.array([1.0, 0.0]))
     halves = split_heaviest(both, 1, both.weights)
     assert halves is not None
     return _try_change(local, (k,), resp[:, k], alone, halves[0], N_SPLIT)
@@ -133,13 +135,13 @@ def _try_merge(
     local: Local, parameters: Parameters, resp: np.ndarray, pair: tuple[int, int]
 ) -> tuple[Change | None, float]:
     """Return what is lost by making two components one, and the work."""
-    two = _members(parameters, pair)
+    two = members(parameters, pair)
     return _try_change(local, pair, resp[:, list(pair)].sum(axis=1), two, _merged(two), N_MERGE)
 
 
 def _try_change(
     local: Local,
-    members: tuple[int, ...],
+    group: tuple[int, ...],
     share: np.ndarray,
     before: Parameters,
     start: Parameters,
@@ -159,8 +161,8 @@ def _try_change(
     n_near = len(weights)
     work = float(n_near * (len(before.weights) + n_iterations * len(start.weights)))
     try:
-        old = em.run(solver, rows, before, was, engine, keep_start=True)
-        new = em.run(solver, rows, start, now, engine, keep_start=True)
+        old = run(solver, rows, before, was, engine, keep_start=True)
+        new = run(solver, rows, start, now, engine, keep_start=True)
     except (CollapseError, NotPositiveDefiniteError):
         return None, work
     made = new.parameters
@@ -172,7 +174,7 @@ def _try_change(
     gain = total * (new.history[-1].objective - old.history[-1].objective) - left_out
     if settings.equal_weights:
         gain += total * float(np.log(len(made.weights) / len(before.weights)))
-    return Change(members, made, gain), work
+    return Change(group, made, gain), work
 
 
 def _likely_pairs(parameters: Parameters, mass: np.ndarray) -> list[tuple[int, int]]:
@@ -183,42 +185,25 @@ def _likely_pairs(parameters: Parameters, mass: np.ndarray) -> list[tuple[int, i
     """
     n_components = len(mass)
     rows = np.maximum(mass, np.finfo(float).tiny)
-    half = 0.5 * rows * _log_det(parameters.covariances)
+    log_det = STRUCTURES[parameters.structure].log_det
+    half = 0.5 * rows * log_det(parameters.covariances)
     found = []
     for i in range(n_components):
         for j in range(i):
-            pair = _members(parameters._replace(weights=rows / rows.sum()), (i, j))
+            pair = members(parameters._replace(weights=rows / rows.sum()), (i, j))
             both = rows[i] + rows[j]
-            loss = 0.5 * both * _log_det(_merged(pair).covariances)[0] - half[i] - half[j]
+            loss = 0.5 * both * log_det(_merged(pair).covariances)[0] - half[i] - half[j]
             loss += float(rows[i] * np.log(rows[i] / both) + rows[j] * np.log(rows[j] / both))
             found.append((float(loss), (j, i)))
     n_tried = max(2, round(PAIRS_PER_COMPONENT * n_components))
     return [pair for _, pair in sorted(found)[:n_tried]]
 
 
-def _log_det(covariances: np.ndarray) -> np.ndarray:
-    if covariances.ndim == 2:
-        summed: np.ndarray = np.log(covariances).sum(axis=1)
-        return summed
-    log_det: np.ndarray = np.linalg.slogdet(covariances)[1]
-    return log_det
-
-
-def _members(parameters: Parameters, members: Sequence[int]) -> Parameters:
-    """Return some components as a mixture of their own."""
-    weights, means, covariances = (array[list(members)] for array in parameters)
-    total = weights.sum()
-    share = weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights))
-    return Parameters(share, means, covariances)
-
-
 def _merged(two: Parameters) -> Parameters:
     """Return one component with the first two moments of a mixture."""
     mean = two.weights @ two.means
-    away = two.means - mean
-    square = away**2 if two.covariances.ndim == 2 else away[:, :, None] * away[:, None, :]
-    covariance = np.tensordot(two.weights, two.covariances + square, axes=1)
-    return Parameters(np.ones(1), mean[None], covariance[None])
+    covariance = STRUCTURES[two.structure].merge(two)
+    return Parameters(np.ones(1), mean[None], covariance, two.structure)
 
 
 def _best_move(
@@ -236,7 +221,7 @@ def _best_move(
 
 def _replace(parameters: Parameters, split: Change, merge: Change, *, equal: bool) -> Parameters:
     """Return the mixture after a move: one of the pair is the merged one, the other a half."""
-    weights, means, covariances = (array.copy() for array in parameters)
+    weights, means, covariances = (array.copy() for array in parameters[:3])
     (k,), (i, j) = split.members, merge.members
     if not equal:
         weights[i] += weights[j]
@@ -245,4 +230,4 @@ def _replace(parameters: Parameters, split: Change, merge: Change, *, equal: boo
     for target, half in ((k, 0), (j, 1)):
         means[target] = split.parameters.means[half]
         covariances[target] = split.parameters.covariances[half]
-    return Parameters(weights, means, covariances)
+    return Parameters(weights, means, covariances, parameters.structure)

@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.em import run as em
+from gapmix.em.records import Engine, Fit, Settings
 from gapmix.em.repair import CollapseError
+from gapmix.em.run import run
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Rows, prepare_rows
 from gapmix.solvers import Solver
 from gapmix.starts.regroup import Table, is_movable, regroup
+from gapmix.structures import STRUCTURES
 
 N_STARTS = 4
 SHARE = 0.2  # of the rows that a sample has at least
@@ -44,8 +46,8 @@ def find_start(
     solver: Solver,
     rows: Rows,
     make: MakeStart,
-    settings: em.Settings,
-    engine: em.Engine,
+    settings: Settings,
+    engine: Engine,
     rng: np.random.Generator,
 ) -> Found:
     """Return the best start found, of those that `make` makes by chance.
@@ -53,10 +55,9 @@ def find_start(
     The solver must be one that needs no trees.
     """
     first = make()
-    n_components = len(first.weights)
     table = _as_table(rows)
     slopes = Slopes(solver, table, settings, engine, rng.permutation(len(table.x)))
-    small = slopes.cut(COMPARED_PER_NUMBER, n_components)
+    small = slopes.cut(COMPARED_PER_NUMBER, first)
     best, best_value, passes = first, -np.inf, 0.0
     for number in range(N_STARTS):
         start = first if number == 0 else make()
@@ -65,8 +66,8 @@ def find_start(
         if fit is not None and fit.history[0].objective > best_value:
             best, best_value = start, fit.history[0].objective
     n_moves = 0
-    if is_movable(settings, n_components):
-        best, n_moves, work = _improve(small, slopes.cut(CLIMBED_PER_NUMBER, n_components), best)
+    if is_movable(first, settings):
+        best, n_moves, work = _improve(small, slopes.cut(CLIMBED_PER_NUMBER, first), best)
         passes += work
     note = (
         f"start: the best of {N_STARTS} by {len(small.table.x)} of {len(table.x)} rows, "
@@ -101,15 +102,15 @@ class Slope(NamedTuple):
     solver: Solver
     table: Table
     rows: Rows
-    settings: em.Settings
-    engine: em.Engine
+    settings: Settings
+    engine: Engine
     share: float  # of all rows
 
-    def climb(self, start: Parameters, n_iterations: int) -> em.Fit | None:
+    def climb(self, start: Parameters, n_iterations: int) -> Fit | None:
         """Return the fit after plain steps, or None if a component collapsed."""
         settings = self.settings._replace(max_iter=n_iterations)
         try:
-            return em.run(self.solver, self.rows, start, settings, self.engine, keep_start=True)
+            return run(self.solver, self.rows, start, settings, self.engine, keep_start=True)
         except CollapseError:
             return None
 
@@ -119,16 +120,16 @@ class Slopes(NamedTuple):
 
     solver: Solver
     table: Table
-    settings: em.Settings
-    engine: em.Engine
+    settings: Settings
+    engine: Engine
     order: np.ndarray  # (n,) by chance
 
-    def cut(self, rows_per_number: int, n_components: int) -> Slope:
+    def cut(self, rows_per_number: int, start: Parameters) -> Slope:
         """Return a sample with so many rows per free parameter, or the whole table."""
+        structure, n_components = STRUCTURES[start.structure], len(start.weights)
         x, weight = self.table
         n, d = x.shape
-        kind = self.settings.covariance_type
-        per_component = {"full": d * (d + 1) // 2, "tied": 0, "diag": d, "spherical": 1}[kind]
+        per_component = 0 if structure.SHARED else structure.count_free(d)
         wanted = rows_per_number * n_components * (1 + d + per_component)
         size = max(round(SHARE * n), wanted)
         chosen = np.sort(self.order[: size if size <= LARGEST_SHARE * n else n])
@@ -149,7 +150,7 @@ def _as_table(rows: Rows) -> Table:
     return Table(np.where(observed, rows.x, np.nan), rows.weight)
 
 
-def _coarse(settings: em.Settings, share: float) -> em.Settings:
+def _coarse(settings: Settings, share: float) -> Settings:
     """Return settings for plain steps until gains are small, on a share of the rows.
 
     Priors are scaled so that the objective per row is what it is on all rows. Those whose target

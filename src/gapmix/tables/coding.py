@@ -28,10 +28,10 @@ from gapmix.tables.schema import (
     Schema,
     features,
     list_columns,
-    show,
     unique_names,
 )
 from gapmix.tables.source import Chunk
+from gapmix.wording import quote
 
 pl: Any
 try:
@@ -166,7 +166,7 @@ def match_columns(fitted: Schema, names: tuple[str, ...]) -> Match:
     if absent:
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         raise TableError(
-            f"The model was fitted with the column {show(absent[0])}{more}, which this table does "
+            f"The model was fitted with the column {quote(absent[0])}{more}, which this table does "
             f"not have: it has {list_columns(names)}. Columns are matched by name."
         )
     columns = tuple(
@@ -189,8 +189,8 @@ def _encode_numbers(
             values = np.full(len(series), np.nan)
         if values is None:
             raise TableError(
-                f"The column {show(column.name)} holds {series.dtype} values; the model was fitted "
-                "with numbers in it."
+                f"The column {quote(column.name)} holds {series.dtype} values; the model was "
+                "fitted with numbers in it."
             )
         for code in marks.numbers:
             values[values == code] = np.nan
@@ -198,12 +198,12 @@ def _encode_numbers(
         parsed = parse_numbers(nw.to_native(series), marks, dialect.decimal)
         if parsed.n_other:
             raise TableError(
-                f"Row {chunk.first_row + parsed.first_other:,}, column {show(column.name)}: "
-                f"{show(parsed.others[0])} is not a number, but the model was fitted with numbers "
+                f"Row {chunk.first_row + parsed.first_other:,}, column {quote(column.name)}: "
+                f"{quote(parsed.others[0])} is not a number, but the model was fitted with numbers "
                 "in this column. If it marks a gap, name it in --missing-values."
             )
         values = parsed.values
-    refuse_infinite(values, chunk.first_row, show(column.name))
+    refuse_infinite(values, chunk.first_row, quote(column.name))
     return values
 
 

@@ -25,9 +25,9 @@ from gapmix.tables.schema import (
     features,
     list_columns,
     name_columns,
-    show,
 )
 from gapmix.tables.source import Chunk, Source
+from gapmix.wording import quote
 
 FIT_COPIES = 4.5  # what a fit holds at its peak, in matrices
 LARGEST_WHOLE = 2.0**53  # beyond it a float does not hold every whole number
@@ -151,7 +151,7 @@ def _look(tally: _Tally, chunk: Chunk, j: int, source: Source, marks: Marks, kee
     tally.n_numbers += len(values) - int(gaps.sum())
     if tally.n_other:
         return
-    refuse_infinite(values, chunk.first_row, show(source.names[j]))
+    refuse_infinite(values, chunk.first_row, quote(source.names[j]))
     known = values[~gaps]
     tally.whole = tally.whole and bool(
         (known == np.round(known)).all() and np.abs(known).max(initial=0.0) < LARGEST_WHOLE
@@ -173,7 +173,7 @@ def _look_at_levels(tally: _Tally, series: Any, source: Source, marks: Marks, na
     ]
     if len(tally.codes) > MAX_LEVELS:
         raise TableError(
-            f"--one-hot: the column {show(name)} has more than {MAX_LEVELS} levels, so it names "
+            f"--one-hot: the column {quote(name)} has more than {MAX_LEVELS} levels, so it names "
             "rows rather than groups. Leave it out."
         )
     tally.parts.append(np.array(codes, dtype=np.int32))
@@ -248,10 +248,10 @@ def _notes(source: Source, columns: list[Column], tallies: list[_Tally], n_rows:
             marks = ",".join(tally.others)
             notes.append(
                 Note(
-                    f"Column {show(column.name)} looks like numbers, but row "
-                    f"{tally.first_other:,} has {show(tally.others[0])}: it is passed through "
-                    f"unfilled. If that marks a gap, add --missing-values {show(marks)}; if it is "
-                    f"text, --leave-out {show(column.name)} silences this.",
+                    f"Column {quote(column.name)} looks like numbers, but row "
+                    f"{tally.first_other:,} has {quote(tally.others[0])}: it is passed through "
+                    f"unfilled. If that marks a gap, add --missing-values {quote(marks)}; if it is "
+                    f"text, --leave-out {quote(column.name)} silences this.",
                     warning=True,
                 )
             )

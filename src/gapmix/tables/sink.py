@@ -12,7 +12,8 @@ from typing import Any
 
 from gapmix.storage.tablefiles import PLAIN, Dialect, Write, is_parquet, to_polars, writing_table
 from gapmix.tables.cells import guard_formulas
-from gapmix.tables.schema import CallError, show
+from gapmix.tables.schema import CallError
+from gapmix.wording import quote
 
 pl: Any
 try:
@@ -74,9 +75,9 @@ def writing(
     """
     if path is not None:
         if not path.parent.is_dir():
-            raise CallError(f"There is no folder {show(str(path.parent))} to write to.")
+            raise CallError(f"There is no folder {quote(str(path.parent))} to write to.")
         if path.is_dir():
-            raise CallError(f"{show(str(path))} is a folder; name a file to write.")
+            raise CallError(f"{quote(str(path))} is a folder; name a file to write.")
     dialect = output_dialect(path, source)
     guarded, n_guarded = None, 0
     if is_parquet(path):
@@ -89,7 +90,7 @@ def writing(
         try:
             write = stack.enter_context(writing_table(path, names, dialect))
         except OSError as error:
-            raise CallError(f"Cannot write {show(str(path))}: {error.strerror}.") from error
+            raise CallError(f"Cannot write {quote(str(path))}: {error.strerror}.") from error
         yield Sink(write, names, guarded, n_guarded)
 
 

@@ -1,0 +1,133 @@
+"""The two steps of EM, as pure functions on records, on rows wherever these are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gapmix.em.records import Engine, Settings, Shards
+from gapmix.parameters import Parameters
+from gapmix.plan.rows import Block, Rows, deal_lanes
+from gapmix.solvers import Solver
+from gapmix.statistics import Moments, Statistics, merge_into, zero_statistics
+from gapmix.structures import STRUCTURES
+
+
+def responsibilities(log_density: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return log p(x_o) (n,) and p(component | x_o) (n, K), both computed in logs.
+
+    A row so far away that every density underflows is given the weights.
+    """
+    joint = np.array(log_density.T, order="C")  # (K, n): sums over components are then fast
+    with np.errstate(divide="ignore"):
+        joint += np.log(weights)[:, None]
+    top = joint.max(axis=0)
+    lost = ~np.isfinite(top)
+    top[lost] = 0.0
+    joint -= top
+    resp = np.exp(joint, out=joint)
+    resp[:, lost] = weights[:, None]
+    total = resp.sum(axis=0)
+    log_prob = np.log(total) + top
+    log_prob[lost] = -np.inf
+    resp /= total
+    return log_prob, resp.T
+
+
+def e_step(
+    solver: Solver, prepared: Any, weights: np.ndarray, rows: Rows, engine: Engine
+) -> Statistics:
+    """Return the statistics of all rows: densities, responsibilities and sums in one pass."""
+    empty = partial(
+        zero_statistics,
+        len(weights),
+        rows.x.shape[1],
+        diagonal=solver.SUMS_DIAGONAL,
+        observed_side=any(block.n_missing_side < len(block.x) for block in rows.blocks),
+    )
+
+    def sum_lane(lane: tuple[Block, ...]) -> Statistics:
+        return sum_blocks(solver, prepared, weights, lane, empty())
+
+    parts = iter(engine.map(sum_lane, deal_lanes(rows)))
+    total = next(parts)
+    for part in parts:  # each is let go before the next lane needs its memory
+        merge_into(total, part)
+    return total
+
+
+def sum_blocks(
+    solver: Solver, prepared: Any, weights: np.ndarray, blocks: Sequence[Block], total: Statistics
+) -> Statistics:
+    """Add the statistics of the blocks to `total`, one after the other, and return it."""
+    for block in blocks:
+        visit = solver.visit(prepared, block)
+        log_prob, resp = responsibilities(visit.log_density, weights)
+        total.log_likelihood[...] += block.weight @ log_prob
+        solver.accumulate(prepared, block, visit, resp * block.weight[:, None], total)
+    return total
+
+
+def sum_rows(
+    solver: Solver, prepared: Any, parameters: Parameters, rows: Rows | Shards, engine: Engine
+) -> Statistics:
+    """Return the statistics of all rows, wherever these are."""
+    if isinstance(rows, Rows):
+        return e_step(solver, prepared, parameters.weights, rows, engine)
+    return rows.sum_statistics(prepared, parameters)
+
+
+def m_step(moments: Moments, parameters: Parameters, settings: Settings) -> Parameters:
+    """Return the parameters that maximise the expected objective.
+
+    Moments are about the current means; components without rows keep their mean and covariance.
+    """
+    structure = STRUCTURES[parameters.structure]
+    means, covariances = structure.maximize(moments, parameters, settings.regularizer)
+    n_components = len(moments.resp)
+    if settings.equal_weights:
+        weights = np.full(n_components, 1.0 / n_components)
+    else:
+        weights = moments.resp / moments.resp.sum()
+    return Parameters(weights, means, covariances, parameters.structure)
+
+
+def evaluate(
+    solver: Solver,
+    prepared: Any,
+    parameters: Parameters,
+    statistics: Statistics,
+    n_rows: float,
+    settings: Settings,
+) -> tuple[float, float]:
+    """Return log-likelihood and objective per row."""
+    value = float(statistics.log_likelihood) / n_rows
+    structure = STRUCTURES[parameters.structure]
+    precisions = solver.precisions(prepared)
+    prior = structure.log_prior(parameters.means, *precisions, settings.regularizer)
+    return value, value + prior / n_rows
+
+
+def log_likelihood(
+    solver: Solver, prepared: Any, weights: np.ndarray, rows: Rows, engine: Engine
+) -> float:
+    """Return the mean log p(x_o) of the rows."""
+
+    def sum_lane(lane: tuple[Block, ...]) -> float:
+        return sum(
+            float(
+                block.weight
+                @ responsibilities(solver.visit(prepared, block).log_density, weights)[0]
+            )
+            for block in lane
+        )
+
+    return sum(engine.map(sum_lane, deal_lanes(rows))) / float(rows.weight.sum())
+
+
+def total_weight(rows: Rows | Shards) -> float:
+    """Return the sum of the rows' weights."""
+    return float(rows.weight.sum()) if isinstance(rows, Rows) else rows.total_weight

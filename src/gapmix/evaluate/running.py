@@ -1,0 +1,177 @@
+"""How one contender fills hidden cells, column by column; what goes wrong in it is a result."""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from sklearn.base import clone
+
+from gapmix.estimators.validation import to_matrix
+from gapmix.evaluate.scores import COVERAGES, Score
+from gapmix.selection.sizes import measure_spread
+
+CHANGED = 1e-6  # standard deviations by which a known value may differ and still count as kept
+
+
+class Truth(NamedTuple):
+    """All known cells, and how to give them to contenders less those that are hidden."""
+
+    x: np.ndarray  # (n, d), NaN where missing
+    rows: np.ndarray  # (n,) their numbers in the table that was given
+    names: list[str]
+    rebuild: Callable[[np.ndarray, np.ndarray], Any]  # values, row numbers -> a table like X
+
+
+class _Guesses(NamedTuple):
+    """What a contender gave, column by column; NaN where it gave nothing."""
+
+    filled: np.ndarray  # (n, d)
+    log_score: np.ndarray  # (d,)
+    coverage: np.ndarray  # (2, d)
+    problems: list[str]  # (d,)
+
+
+def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray) -> list[Score]:
+    """Return how a contender fills the hidden cells, by column."""
+    x = truth.x
+    d = x.shape[1]
+    spread = measure_spread(x)
+    shown = np.where(hidden, np.nan, x)
+    began = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            contender = clone(imputer) if hasattr(imputer, "get_params") else copy.deepcopy(imputer)
+            result = contender.fit_transform(truth.rebuild(shown, truth.rows))
+            seconds = time.perf_counter() - began
+            filled, problems = _read_result(result, contender, shown, hidden, truth, spread)
+            guesses = _Guesses(
+                filled,
+                _log_scores(contender, truth, shown, hidden, spread),
+                _coverages(contender, truth, shown, hidden),
+                problems,
+            )
+    except Exception as error:  # whatever goes wrong in a contender is a result, not the end
+        seconds = time.perf_counter() - began
+        lines = str(error).strip().splitlines()
+        problem = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+        nothing = np.full((2, d), np.nan)
+        guesses = _Guesses(np.full_like(x, np.nan), nothing[0], nothing, [problem] * d)
+    scores = []
+    for j in np.flatnonzero(hidden.any(axis=0)):
+        cells = hidden[:, j]
+        rmse = float(np.sqrt(np.mean((guesses.filled[cells, j] - x[cells, j]) ** 2)))
+        if guesses.problems[j]:
+            rmse = np.nan
+        scores.append(
+            Score(
+                name,
+                repeat,
+                truth.names[j],
+                int(cells.sum()),
+                rmse / spread[j] if spread[j] > 0 else np.nan,
+                rmse,
+                float(guesses.log_score[j]),
+                float(guesses.coverage[0, j]),
+                float(guesses.coverage[1, j]),
+                seconds,
+                guesses.problems[j],
+            )
+        )
+    return scores
+
+
+def _read_result(
+    result: Any,
+    contender: Any,
+    shown: np.ndarray,
+    hidden: np.ndarray,
+    truth: Truth,
+    spread: np.ndarray,
+) -> tuple[np.ndarray, list[str]]:
+    """Return the filled table (n, d), and for each column what is wrong with it, if anything."""
+    values = np.asarray(to_matrix(result), dtype=float)
+    n, d = shown.shape
+    if values.ndim != 2 or len(values) != n:
+        raise ValueError(f"it returned shape {values.shape} for a table of shape {(n, d)}")
+    places = _find_columns(result, contender, values.shape[1], truth)
+    filled = np.full((n, d), np.nan)
+    problems = [""] * d
+    for j, place in enumerate(places):
+        if place is None:
+            problems[j] = f"column {truth.names[j]!r} was dropped"
+            continue
+        filled[:, j] = values[:, place]
+        n_left = int(np.isnan(filled[hidden[:, j], j]).sum())
+        if n_left:
+            problems[j] = f"{n_left} gaps of column {truth.names[j]!r} were left"
+        known = ~np.isnan(shown[:, j])
+        allowed = CHANGED * spread[j] + 1e-12 * np.abs(shown[:, j])
+        changed = known & ~(np.abs(filled[:, j] - shown[:, j]) <= allowed)
+        if changed.any():
+            row = int(np.flatnonzero(changed)[0])
+            problems[j] = (
+                f"known values of column {truth.names[j]!r} were changed "
+                f"({shown[row, j]:g} into {filled[row, j]:g} in row {truth.rows[row]})"
+            )
+    return filled, problems
+
+
+def _find_columns(result: Any, contender: Any, n_columns: int, truth: Truth) -> list[int | None]:
+    """Return where the columns of the table are in a result; None for one that was dropped.
+
+    Columns after those of the table, as indicators of gaps are, do not matter.
+    """
+    d = len(truth.names)
+    if n_columns >= d:
+        return list(range(d))
+    if nw.dependencies.is_into_dataframe(result):
+        found = [str(name) for name in nw.from_native(result).columns]
+    elif hasattr(contender, "get_feature_names_out"):
+        found = [str(name) for name in contender.get_feature_names_out()]
+    else:
+        found = []
+    wanted = truth.names if set(found) & set(truth.names) else [f"x{j}" for j in range(d)]
+    if len(found) != n_columns or not set(found) <= set(wanted):
+        raise ValueError(f"it returned {n_columns} of {d} columns, and does not say which")
+    return [found.index(name) if name in found else None for name in wanted]
+
+
+def _log_scores(
+    contender: Any, truth: Truth, shown: np.ndarray, hidden: np.ndarray, spread: np.ndarray
+) -> np.ndarray:
+    """Return the mean log density of the hidden cells of each column, (d,), NaN if not offered.
+
+    log p(cell | shown) = log p(shown and cell) - log p(shown), one cell at a time.
+    """
+    scores = np.full(shown.shape[1], np.nan)
+    if not hasattr(contender, "score_samples"):
+        return scores
+    everything = np.asarray(contender.score_samples(truth.rebuild(shown, truth.rows)))
+    for j in np.flatnonzero(hidden.any(axis=0) & (spread > 0)):
+        rows = np.flatnonzero(hidden[:, j])
+        with_cell = shown[rows]
+        with_cell[:, j] = truth.x[rows, j]
+        gain = np.asarray(contender.score_samples(truth.rebuild(with_cell, truth.rows[rows])))
+        scores[j] = np.mean(gain - everything[rows]) + np.log(spread[j])
+    return scores
+
+
+def _coverages(contender: Any, truth: Truth, shown: np.ndarray, hidden: np.ndarray) -> np.ndarray:
+    """Return the share of hidden cells inside their intervals, (2, d), NaN if not offered."""
+    shares = np.full((len(COVERAGES), shown.shape[1]), np.nan)
+    if not hasattr(contender, "intervals"):
+        return shares
+    given = truth.rebuild(shown, truth.rows)
+    judged = np.flatnonzero(hidden.any(axis=0))
+    for number, coverage in enumerate(COVERAGES):
+        low, high = (np.asarray(to_matrix(end)) for end in contender.intervals(given, coverage))
+        inside = (low <= truth.x) & (truth.x <= high)
+        shares[number, judged] = [inside[hidden[:, j], j].mean() for j in judged]
+    return shares

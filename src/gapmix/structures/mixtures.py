@@ -1,0 +1,88 @@
+"""Mixtures of any structure: in other units, in fewer columns, of fewer components, united."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gapmix.parameters import Factored, Parameters, factor_matrices
+from gapmix.structures import STRUCTURES
+from gapmix.units import Scaling
+
+
+def factor(parameters: Parameters) -> Factored:
+    """Factor every covariance as a full matrix; a shared one is factored once.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If a pivot is not larger than rounding error.
+    """
+    matrices = STRUCTURES[parameters.structure].dense(parameters.covariances)
+    return factor_matrices(matrices, len(parameters.means))
+
+
+def dense_covariances(parameters: Parameters) -> np.ndarray:
+    """Return the covariances as full matrices, (K, d, d)."""
+    n_components, d = parameters.means.shape
+    matrices = STRUCTURES[parameters.structure].dense(parameters.covariances)
+    return np.broadcast_to(matrices, (n_components, d, d))
+
+
+def as_full(parameters: Parameters) -> Parameters:
+    """Return the same mixture with a full matrix for each component."""
+    return parameters._replace(covariances=dense_covariances(parameters), structure="full")
+
+
+def members(parameters: Parameters, which: Sequence[int]) -> Parameters:
+    """Return some components as a mixture of their own."""
+    weights = parameters.weights[list(which)]
+    total = weights.sum()
+    return parameters._replace(
+        weights=weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)),
+        means=parameters.means[list(which)],
+        covariances=STRUCTURES[parameters.structure].take(parameters.covariances, which),
+    )
+
+
+def marginal_parameters(parameters: Parameters, columns: np.ndarray) -> Parameters:
+    """Return the mixture of some of the columns, the others integrated out."""
+    return parameters._replace(
+        means=parameters.means[:, columns],
+        covariances=STRUCTURES[parameters.structure].marginal(parameters.covariances, columns),
+    )
+
+
+def unite(parts: Sequence[Parameters], shares: np.ndarray) -> Parameters:
+    """Return the mixture of mixtures: the components of all, weights times their mixture's share.
+
+    A shared covariance is repeated for every component it serves. All have the same structure.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    structure = STRUCTURES[parts[0].structure]
+    return Parameters(
+        np.concatenate([share * part.weights for share, part in zip(shares, parts, strict=True)]),
+        np.concatenate([part.means for part in parts]),
+        np.concatenate([structure.separate(part.covariances, len(part.means)) for part in parts]),
+        structure.UNITED,
+    )
+
+
+def parameters_to_user(parameters: Parameters, scaling: Scaling) -> Parameters:
+    """Return the parameters in the user's units."""
+    scale = scaling.scale
+    return parameters._replace(
+        means=parameters.means * scale + scaling.center,
+        covariances=STRUCTURES[parameters.structure].rescale(parameters.covariances, scale),
+    )
+
+
+def parameters_to_internal(parameters: Parameters, scaling: Scaling) -> Parameters:
+    """Return the parameters in internal units; the inverse of `parameters_to_user`."""
+    scale = scaling.scale
+    return parameters._replace(
+        means=(parameters.means - scaling.center) / scale,
+        covariances=STRUCTURES[parameters.structure].rescale(parameters.covariances, 1.0 / scale),
+    )
