@@ -13,6 +13,7 @@ from gapmix.em.records import Engine, Settings
 from gapmix.em.steps import e_step, evaluate, m_step
 from gapmix.fitting import starting
 from gapmix.fitting.matrix import log_unit, make_matrix, plan_rows
+from gapmix.fitting.order import order_spec
 from gapmix.fitting.spec import make_settings
 from gapmix.parameters import Parameters
 from gapmix.plan.planner import Plan
@@ -94,7 +95,9 @@ def set_up(mixture: GaussianMixture, x: np.ndarray) -> Work:
     units = matrix.units
     plan, rows = plan_rows(spec, matrix, spec.solver)
     settings = make_settings(spec, units, float(rows.weight.sum()))
-    start = starting.make_start(spec, rows, units, np.random.default_rng(0))
+    start = starting.make_start(
+        order_spec(spec, matrix.columns), rows, units, np.random.default_rng(0)
+    )
     return Work(SOLVERS[plan.solver], rows, settings, start, units, plan)
 
 

@@ -94,7 +94,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"demo\.py",
+    "ignore_pattern": r"(demo|sweep_solver)\.py",
     "image_scrapers": ("matplotlib",),
     "remove_config_comments": True,
     "abort_on_example_error": True,

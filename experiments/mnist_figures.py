@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from experiments.store import Result
+from gapmix.plots import plot_images
 
 SIDE = 28
-GREY = 0.5
 
 
 def draw_examples(results: dict[int, Result]) -> Figure:
@@ -19,12 +20,11 @@ def draw_examples(results: dict[int, Result]) -> Figure:
     digits = sorted(results, key=lambda digit: (digit != 3, digit))[:2]  # a 3 first, if there
     titles = ("5 x 5 pixels missing", "filled by the mixture", "truth")
     figure = Figure(figsize=(6.2, 4.6), layout="constrained")
-    for row, digit in zip(figure.subplots(len(digits), 3, squeeze=False), digits, strict=True):
-        i = most_telling(results[digit])
-        for axis, name in zip(row, ("shown", "filled mixture", "truth"), strict=True):
-            show(axis, results[digit], name, i)
-    for axis, title in zip(figure.axes, titles, strict=False):
-        axis.set_title(title, fontsize=11)
+    ax = figure.add_subplot()
+    names = ("shown", "filled mixture", "truth")
+    images = np.array([[image(results[digit], name) for name in names] for digit in digits])
+    plot_images(images, column_titles=titles, ax=ax)
+    frame(ax.child_axes, [results[digit] for digit in digits for _ in names])
     return figure
 
 
@@ -34,13 +34,12 @@ def draw_digits(results: dict[int, Result]) -> Figure:
     labels = ("missing", "mixture", "mean", "10 nearest", "truth")
     n = len(results)
     figure = Figure(figsize=(1.0 * n + 0.9, 5.3), layout="constrained")
-    axes = figure.subplots(len(names), n, squeeze=False)
-    for column, result in enumerate(results.values()):
-        i = most_telling(result)
-        for axis, name in zip(axes[:, column], names, strict=True):
-            show(axis, result, name, i)
-    for axis, label in zip(axes[:, 0], labels, strict=True):
-        axis.set_ylabel(label, fontsize=11)
+    ax = figure.add_subplot()
+    images = np.array([[image(result, name) for result in results.values()] for name in names])
+    plot_images(images, ax=ax)
+    frame(ax.child_axes, [*results.values()] * len(names))
+    for panel, label in zip(ax.child_axes[::n], labels, strict=True):
+        panel.set_ylabel(label, fontsize=11)
     return figure
 
 
@@ -50,14 +49,15 @@ def most_telling(result: Result) -> int:
     return int(np.where(hidden, result["truth"], 0.0).sum(axis=1).argmax())
 
 
-def show(axis: Any, result: Result, name: str, i: int) -> None:
-    """Draw an image, the missing square grey, or framed once it is filled."""
-    image = result[name][i].reshape(SIDE, SIDE)
-    hidden = np.isnan(result["shown"][i]).reshape(SIDE, SIDE)
-    ink = np.where(np.isnan(image), GREY, image)
-    axis.imshow(ink, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
-    rows, columns = np.nonzero(hidden)
-    corner = (columns.min() - 0.5, rows.min() - 0.5)
-    frame = Rectangle(corner, np.ptp(columns) + 1, np.ptp(rows) + 1, fill=False, lw=0.8, ls=":")
-    axis.add_patch(frame)
-    axis.set(xticks=[], yticks=[])
+def image(result: Result, name: str) -> np.ndarray:
+    """Return the most telling image of a digit, (SIDE, SIDE), NaN where it is missing."""
+    return np.asarray(result[name][most_telling(result)]).reshape(SIDE, SIDE)
+
+
+def frame(panels: Sequence[Axes], results: Sequence[Result]) -> None:
+    """Draw a frame around what is missing, or was."""
+    for panel, result in zip(panels, results, strict=True):
+        rows, columns = np.nonzero(np.isnan(image(result, "shown")))
+        corner = (columns.min() - 0.5, rows.min() - 0.5)
+        size = np.ptp(columns) + 1, np.ptp(rows) + 1
+        panel.add_patch(Rectangle(corner, *size, fill=False, lw=0.8, ls=":"))

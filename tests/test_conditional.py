@@ -7,7 +7,7 @@ from conftest import size
 from scipy.optimize import brentq
 from scipy.stats import chisquare, norm
 
-from gapmix import GaussianMixture
+from gapmix import GaussianMixture, density
 from gapmix.density.conditional import mixture_quantile
 from gapmix.plan import planner as plan
 
@@ -212,6 +212,32 @@ def test_ranks_among_draws_are_uniform(covariance_type):
     draws = known(mixture, covariance_type).sample_missing(X, 99, random_state=3)
     rank = (draws[:, *cell] < complete[cell]).sum(axis=0)
     assert chisquare(np.bincount(rank // 5, minlength=20)).pvalue > 0.01
+
+
+@pytest.mark.parametrize("covariance_type", TYPES)
+def test_sampled_rows_are_a_count_for_each_component_and_noise_through_its_factor(covariance_type):
+    _, _, mixture = oracles.random_problem(11, d=3, K=2)
+    weights, means, sigmas = shaped(mixture, covariance_type)
+    fitted = known(mixture, covariance_type)._density()
+    rows, labels = density.sample_rows(fitted, 500, np.random.default_rng(5))
+    rng = np.random.default_rng(5)
+    np.testing.assert_array_equal(labels, np.repeat([0, 1], rng.multinomial(500, weights)))
+    noise = rng.standard_normal((500, 3))
+    for k in range(2):
+        here = labels == k
+        wanted = means[k] + noise[here] @ np.linalg.cholesky(sigmas[k]).T
+        np.testing.assert_allclose(rows[here], wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_means_are_the_same_bits_with_and_without_their_deviations(solver):
+    X, _, mixture = oracles.random_problem(12, d=4, K=2)
+    fitted = known(mixture, solver=solver)._density()
+    whole, means = density.fill(fitted, X, spread=True), density.fill(fitted, X)
+    np.testing.assert_array_equal(means.mean, whole.mean)
+    np.testing.assert_array_equal(means.resp, whole.resp)
+    assert means.std.shape == (len(X), 0)
+    assert ((whole.std > 0) == np.isnan(X)).all()
 
 
 def test_samples_have_the_moments_of_the_mixture():

@@ -91,6 +91,7 @@ def run_commands(block, gapmix, folder, where):
 @pytest.mark.parametrize("page", RUN, ids=name)
 def test_every_block_runs_and_prints_what_is_shown(page, gapmix, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples")
     write_tables(tmp_path)
     names = {"__name__": "__main__"}
     printed = None
@@ -138,7 +139,9 @@ def test_every_page_is_in_one_table_of_contents():
 
 def test_what_is_included_is_there():
     for page in DOCS.glob("*.md"):
-        for target in re.findall(r"^```\{include\} (\S+)", page.read_text(), re.MULTILINE):
+        for target in re.findall(
+            r"^```\{(?:literal)?include\} (\S+)", page.read_text(), re.MULTILINE
+        ):
             assert target.startswith("_generated/") or (DOCS / target).exists(), target
 
 

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from gapmix import GaussianMixture
 from gapmix.plan import planner as plan
-from gapmix.plan.planner import TreeOptions
+from gapmix.plan.forests import TreeOptions
 
 TYPES = ["full", "tied", "diag", "spherical"]
 SOLVERS = ["auto", *plan.SOLVERS]
@@ -461,7 +461,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(covariance_type)
 
 @pytest.mark.parametrize("covariance_type", TYPES)
 def test_the_number_of_threads_changes_no_bit(covariance_type):
-    X = table(14, n=9000, d=5)  # several blocks, so that lanes really run side by side
+    X = table(14, n=9000, d=5)  # several blocks, so that queues really run side by side
     options = {"covariance_type": covariance_type, "random_state": 0, "max_iter": 4, "tol": 0}
     one, *others = (fit(X, 3, n_jobs=n_jobs, **options) for n_jobs in (1, 2, 4))
     for other in others:

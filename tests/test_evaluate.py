@@ -134,13 +134,13 @@ def test_only_the_columns_asked_for_are_hidden_by_the_same_rule():
         assert left.any(axis=1)[~np.isnan(x).all(axis=1)].all()
 
 
-def test_the_choice_of_a_size_spares_the_first_cell_and_no_more():
-    observed = np.array([[True, True, False], [True, True, True]])
-    drawn = np.array([[True, True, False], [False, False, True]])
-    left = leave_some(observed, drawn)
-    assert left.tolist() == [[False, True, False], [False, False, False]]
-    assert drawn[0, 0]  # what was drawn is not changed
-    assert not leave_some(observed, drawn, rng=np.random.default_rng(0)).any()
+def test_a_row_keeps_its_largest_draw_and_a_column_two_values():
+    observed = np.array([[True, True, False], [True, True, True], [True, True, True]])
+    wanted = np.array([[True, True, False], [False, False, True], [False, False, False]])
+    drawn = np.array([[0.1, 0.15, 0.5], [0.9, 0.9, 0.1], [0.9, 0.9, 0.9]])
+    left = leave_some(observed, wanted, drawn)
+    assert left.tolist() == [[True, False, False], [False] * 3, [False] * 3]
+    assert wanted[0, 1]  # what was given is not changed
 
 
 # ------------------------------------------------------------------ scores

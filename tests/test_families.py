@@ -22,12 +22,15 @@ from oracles import relative
 from gapmix import GaussianMixture
 from gapmix.em.records import Settings
 from gapmix.em.steps import e_step, m_step
-from gapmix.kernels import completing, factors, lanes, twins
+from gapmix.kernels import completing, factors, lanes, single, twins
+from gapmix.kernels.records import Component, Places, Solved, Sums
 from gapmix.parameters import Parameters
 from gapmix.plan import rows as rows_module
+from gapmix.plan.forests import TreeOptions
+from gapmix.plan.layout import LANES
 from gapmix.plan.patterns import find_patterns
 from gapmix.plan.planner import SOLVERS as NAMES
-from gapmix.plan.planner import TreeOptions, make_plan
+from gapmix.plan.planner import make_plan
 from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS, dual
 from gapmix.solvers.moving import MovingFactor
@@ -345,18 +348,34 @@ def block_of_all_sizes(seed):
     return block, np.linalg.inv(sigma), sigma, z
 
 
+def places_of(block, find_places=twins.find_places):
+    """Return where the rows of a block find their index sets and solutions."""
+    of_row = np.full((len(block.x), 4), -1)
+    find_places(block.batches, of_row)
+    return Places(block.batches.variables, of_row, block.n_missing_side)
+
+
+def component_of(sigma, prec=None, mean=None, log_det=0.0):
+    """Return a component as kernels read it."""
+    prec = np.linalg.inv(sigma) if prec is None else prec
+    mean = np.zeros(len(sigma)) if mean is None else mean
+    return Component(mean, sigma, np.tril(sigma), prec, log_det)
+
+
+def empty_solved(block):
+    """Return room for what solving a block leaves."""
+    batches = block.batches
+    packed = np.ones((batches.n_packed, LANES))
+    return Solved(np.zeros(batches.n_solution), packed, np.zeros(len(block.observed)))
+
+
 def solved_by(kernels, seed):
     """Return solutions, packed factors and log determinants of a block."""
     block, prec, sigma, z = block_of_all_sizes(seed)
-    batches = block.batches
-    solution = np.empty(batches.n_solution)
-    kernels.gather(*batches[:10], z @ prec, z, solution)
-    right = solution.copy()
-    packed = np.ones((batches.n_packed, twins.LANES))
-    log_det = np.zeros(len(block.observed))
-    layout = batches[:10]
-    assert kernels.solve_block(prec, sigma, *layout, solution, packed, log_det) == -1
-    return right, solution, packed, log_det
+    solved = empty_solved(block)
+    twins.gather(places_of(block), z @ prec, z, solved.solution)
+    assert kernels.solve_block(block.batches, component_of(sigma, prec), solved) == -1
+    return solved
 
 
 def test_the_block_has_every_size_on_both_sides():
@@ -369,19 +388,19 @@ def test_the_block_has_every_size_on_both_sides():
 @pytest.mark.parametrize("seed", range(size(3, 20)))
 def test_centring_gathering_measuring_and_filling_agree_with_their_twins(seed):
     block, prec, _, z = block_of_all_sizes(seed)
-    layout = block.batches[:10]
+    places = places_of(block)
     rng = np.random.default_rng(seed)
     mean = rng.standard_normal(z.shape[1])
     solution = rng.standard_normal(block.batches.n_solution)
     found, wanted = [], []
-    for kernels, results in ((lanes, found), (twins, wanted)):
+    for kernels, results in ((single, found), (twins, wanted)):
         centred, gathered, products = np.empty_like(z), solution.copy(), solution.copy()
         distance, filled = np.zeros(len(z)), z.copy()
         kernels.center(block.x, block.observed, block.start, mean, centred)
-        kernels.gather(*layout, z @ prec, z, gathered)
-        kernels.gather_products(*layout, prec, z, products)
-        kernels.measure(*layout, z, solution, distance)
-        kernels.fill(*layout, solution, filled)
+        kernels.gather(places, z @ prec, z, gathered)
+        kernels.gather_products(places, prec, z, products)
+        kernels.measure(places, z, solution, distance)
+        kernels.fill(places, solution, filled)
         results += [centred, gathered, products, distance, filled]
     for one, other in zip(found, wanted, strict=True):
         assert relative(one, other) <= 1e-12
@@ -393,32 +412,46 @@ def test_completing_rows_and_adding_them_up_agree_with_their_twins(d):
     observed = rng.random((93, d)) < rng.choice([0.2, 0.8], size=(93, 1))
     X = np.where(observed, rng.standard_normal((93, d)), np.nan)
     (block,) = prepare_rows(X, np.ones(len(X)), 1).blocks
-    layout, m = block.batches[:10], block.n_missing_side
+    m = block.n_missing_side
     sigma = oracles.random_covariance(rng, d)
-    mean, prec = rng.standard_normal(d), np.linalg.inv(sigma)
+    component = component_of(sigma, mean=rng.standard_normal(d), log_det=1.5)
     given = rng.standard_normal(block.batches.n_solution)
-    log_det = rng.standard_normal(len(block.observed))
+    solved = Solved(given, np.empty((0, LANES)), rng.standard_normal(len(block.observed)))
+    places = places_of(block)
     resp = np.where(rng.random(m) < 0.3, 0.0, rng.random(m))
     found, wanted = [], []
     for kernels, results in ((completing, found), (twins, wanted)):
         right, rows, log_density = given.copy(), np.empty((m, d)), np.empty(len(X))
-        sets = np.empty((m, 4), dtype=np.int64)
-        kernels.find_sets(*layout, sets)
-        kernels.prepare(*layout, block.x, mean, prec, right, sets)
-        known = (log_det, 1.5, block.n_observed, sets, rows, log_density)
-        kernels.complete(*layout, block.x, mean, np.tril(sigma), given, *known)
+        kernels.collect(places, block.x, component, right)
+        kernels.complete(places, block.x, component, solved, rows, log_density)
         first, second = np.ones(d), np.ones((d, d))
         total = kernels.add_rows(rows, resp, first, second)
-        results += [sets, right, rows, log_density, first, np.tril(second), np.array(total)]
+        results += [right, rows, log_density, first, np.tril(second), np.array(total)]
     for one, other in zip(found, wanted, strict=True):
         assert relative(one, other) <= 1e-12
 
 
 @pytest.mark.parametrize("seed", range(size(3, 20)))
+def test_rows_find_the_same_sets_and_solutions_by_kernel_and_twin(seed):
+    block = block_of_all_sizes(seed)[0]
+    found, wanted = places_of(block, lanes.find_places), places_of(block)
+    np.testing.assert_array_equal(found.of_row, wanted.of_row)
+    solution_start, sizes = found.of_row[:, 2], found.of_row[:, 0]
+    order = np.lexsort((sizes, solution_start))  # an empty set takes no room
+    ends = np.append(solution_start[order][1:], block.batches.n_solution)
+    np.testing.assert_array_equal(solution_start[order] + sizes[order], ends)
+    for row, (k, v, _, p) in enumerate(found.of_row):
+        shown = block.observed[p]
+        members = np.flatnonzero(~shown if row < found.n_missing_side else shown)
+        np.testing.assert_array_equal(found.variables[v : v + k], members)
+
+
+@pytest.mark.parametrize("seed", range(size(3, 20)))
 def test_factors_and_solutions_agree_with_their_twins(seed):
     found, wanted = solved_by(lanes, seed), solved_by(twins, seed)
-    for place in (0, 1, 3):  # lanes without a pattern are the kernel's own business
-        assert relative(found[place], wanted[place]) <= 1e-10
+    # in the packed factors, lanes without a pattern are the kernel's own business
+    assert relative(found.solution, wanted.solution) <= 1e-10
+    assert relative(found.log_det, wanted.log_det) <= 1e-10
 
 
 @pytest.mark.parametrize("seed", range(size(3, 20)))
@@ -429,11 +462,11 @@ def test_sums_of_inverses_agree_and_either_kernel_can_follow_the_other(seed):
     resp[resp < 0.3] = 0.0  # some patterns get nothing at all
     results = []
     for first in (lanes, twins):
-        _, solution, packed, _ = solved_by(first, seed)
+        solved = solved_by(first, seed)
         for second in (lanes, twins):
-            sums = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d)
-            second.add_block(*block.batches[:10], solution, packed, resp, *sums)
-            results.append((np.tril(sums[0]), np.tril(sums[1]), sums[2]))
+            sums = Sums(np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros((d, d)))
+            second.add_block(block.batches, solved, resp, sums)
+            results.append((np.tril(sums.second), np.tril(sums.dual_second), sums.dual_first))
     for other in results[1:]:
         for one, two in zip(results[0], other, strict=True):
             assert relative(two, one) <= 1e-10
@@ -447,9 +480,8 @@ def test_a_matrix_without_a_factor_is_named_by_kernel_and_twin():
     bad[culprit, culprit] = -1.0
     answers = []
     for kernels in (lanes, twins):
-        packed = np.ones((batches.n_packed, twins.LANES))
-        log_det, solution = np.zeros(len(block.observed)), np.zeros(batches.n_solution)
-        answers.append(kernels.solve_block(bad, sigma, *batches[:10], solution, packed, log_det))
+        component = component_of(sigma, bad)
+        answers.append(kernels.solve_block(batches, component, empty_solved(block)))
     assert answers[0] == answers[1] >= 0
     members = ~block.observed[answers[0]]
     assert members[culprit]

@@ -27,7 +27,7 @@ from gapmix import (
 )
 from gapmix.modelfile.files import ModelFileError, composed
 from gapmix.modelfile.values import decode, encode
-from gapmix.plan.planner import TreeOptions
+from gapmix.plan.forests import TreeOptions
 from gapmix.plots import plot_plan
 from gapmix.storage.recordfile import Record, pack, read
 

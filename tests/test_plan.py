@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from gapmix.plan.layout import group_patterns, on_missing_side
 from gapmix.plan.patterns import find_patterns
-from gapmix.plan.planner import SOLVERS, group_patterns, make_plan, on_missing_side
+from gapmix.plan.planner import SOLVERS, make_plan
 
 N_EXAMPLES = size(100, 1000)
 

@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 
 from gapmix import GaussianMixture, GaussianMixtureImputer
 from gapmix.evaluate.scores import Evaluation, Score
+from gapmix.plan.forests import TreeOptions
 from gapmix.plan.patterns import find_patterns
-from gapmix.plan.planner import TreeOptions, make_plan
+from gapmix.plan.planner import make_plan
 from gapmix.plots import (
     canvas,
     plot_convergence,

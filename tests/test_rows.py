@@ -10,7 +10,7 @@ from gapmix.plan.patterns import find_patterns
 from gapmix.plan.rows import (
     compress_rows,
     cut_block,
-    deal_lanes,
+    deal_queues,
     expand,
     prepare_rows,
     restore_order,
@@ -84,22 +84,22 @@ def test_restoring_the_order_undoes_the_sort(x):
 
 @settings(max_examples=N_EXAMPLES, deadline=None)
 @given(tables(), st.integers(1, 9))
-def test_lanes_hold_every_block_once_dealt_in_turn(x, block_rows):
+def test_queues_hold_every_block_once_dealt_in_turn(x, block_rows):
     rows = cut(x, block_rows)
-    lanes = deal_lanes(rows)
-    assert 1 <= len(lanes) <= rows_module.N_LANES
-    for number, lane in enumerate(lanes):
-        dealt = rows.blocks[number :: len(lanes)]
-        assert all(a is b for a, b in zip(lane, dealt, strict=True))
-    assert sum(len(lane) for lane in lanes) == len(rows.blocks)
-    sizes = [len(lane) for lane in lanes]
+    queues = deal_queues(rows)
+    assert 1 <= len(queues) <= rows_module.N_QUEUES
+    for number, queue in enumerate(queues):
+        dealt = rows.blocks[number :: len(queues)]
+        assert all(a is b for a, b in zip(queue, dealt, strict=True))
+    assert sum(len(queue) for queue in queues) == len(rows.blocks)
+    sizes = [len(queue) for queue in queues]
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_no_rows_make_no_blocks_and_one_empty_lane():
+def test_no_rows_make_no_blocks_and_one_empty_queue():
     rows = prepare_rows(np.empty((0, 3)), np.empty(0), 2)
     assert rows.blocks == ()
-    assert deal_lanes(rows) == [()]
+    assert deal_queues(rows) == [()]
 
 
 def test_the_caller_keeps_its_gaps():

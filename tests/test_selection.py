@@ -13,12 +13,11 @@ from scipy.stats import multivariate_normal
 
 from gapmix import GaussianMixtureClassifier, GaussianMixtureImputer, GaussianMixtureRegressor
 from gapmix.selection import choose
+from gapmix.selection.hiding import hide, hide_rows
 from gapmix.selection.sizes import (
     SIZES,
     Candidate,
     grow,
-    hide_cells,
-    hide_rows,
     list_sizes,
     measure_error,
     share_by_error,
@@ -62,33 +61,52 @@ def test_sizes_grow_with_the_rows_and_end_at_the_largest_allowed(n_rows, largest
     assert list_sizes(n_rows, largest) == wanted
 
 
+def make_gaps(n, d, share, seed):
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random((n, d)) < share, np.nan, rng.normal(size=(n, d)))
+
+
 def test_a_fifth_of_the_cells_is_hidden_and_rows_and_columns_keep_a_value():
-    rng = np.random.default_rng(0)
-    observed = rng.random((4000, 5)) < 0.7
-    hidden = hide_cells(observed, rng)
+    x = make_gaps(4000, 5, 0.3, 0)
+    observed = ~np.isnan(x)
+    hidden = hide(x, "mcar", np.random.default_rng(0))
     assert not (hidden & ~observed).any()
     assert hidden.sum() / observed.sum() == pytest.approx(0.2, abs=0.02)
     for seed in range(50):
-        rng = np.random.default_rng(seed)
-        observed = rng.random((8, 4)) < 0.4
-        left = observed & ~hide_cells(observed, rng)
+        x = make_gaps(8, 4, 0.6, seed)
+        observed = ~np.isnan(x)
+        left = observed & ~hide(x, "mcar", np.random.default_rng(seed))
         assert (left.any(axis=1) == observed.any(axis=1)).all()
-        assert (left.any(axis=0) == observed.any(axis=0)).all()
+        assert (left.sum(axis=0) >= np.minimum(2, observed.sum(axis=0))).all()
 
 
 def test_only_targets_are_hidden_if_they_are_what_counts():
-    observed = np.random.default_rng(0).random((500, 4)) < 0.8
-    hidden = hide_cells(observed, np.random.default_rng(1), np.array([3]))
+    x = make_gaps(500, 4, 0.2, 0)
+    hidden = hide(x, "mcar", np.random.default_rng(1), columns=np.array([3]))
     assert not hidden[:, :3].any()
-    assert hidden[:, 3].sum() == pytest.approx(0.2 * observed[:, 3].sum(), rel=0.3)
+    assert hidden[:, 3].sum() == pytest.approx(0.2 * (~np.isnan(x[:, 3])).sum(), rel=0.3)
 
 
-def test_rows_are_hidden_whole():
-    observed = np.random.default_rng(0).random((100, 4)) < 0.8
-    hidden = hide_rows(observed, np.random.default_rng(1))
+def test_rows_are_hidden_whole_and_copies_together():
+    x = make_gaps(100, 4, 0.2, 0)
+    hidden = hide_rows(x, np.ones(100), np.random.default_rng(1))
     rows = hidden.any(axis=1)
     assert rows.sum() == 20
-    np.testing.assert_array_equal(hidden[rows], observed[rows])
+    np.testing.assert_array_equal(hidden[rows], ~np.isnan(x)[rows])
+    twice = hide_rows(np.concatenate([x, x]), np.ones(200), np.random.default_rng(1))
+    np.testing.assert_array_equal(twice, np.concatenate([hidden, hidden]))
+
+
+@pytest.mark.parametrize("mechanism", ["mcar", "mar"])
+def test_units_places_and_copies_do_not_change_what_is_hidden(mechanism):
+    x = make_gaps(200, 5, 0.2, 0) ** 3
+    order = np.array([3, 1, 4, 0, 2])
+    hidden = hide(x, mechanism, np.random.default_rng(2), driver=3)
+    moved = hide(x[:, order] * 2.54, mechanism, np.random.default_rng(2), driver=0)
+    np.testing.assert_array_equal(moved, hidden[:, order])
+    if mechanism == "mcar":
+        twice = hide(np.concatenate([x, x]), mechanism, np.random.default_rng(2))
+        np.testing.assert_array_equal(twice, np.concatenate([hidden, hidden]))
 
 
 def test_the_error_is_in_standard_deviations_and_constant_columns_do_not_count():
@@ -97,8 +115,13 @@ def test_the_error_is_in_standard_deviations_and_constant_columns_do_not_count()
     hidden = np.array([[True, True, False], [False, False, True], [False, False, False]])
     spread = [1.0, np.std([100.0, 300.0, 200.0])]
     wanted = np.sqrt(np.mean([(1.0 / spread[0]) ** 2, (200.0 / spread[1]) ** 2]))
-    assert measure_error(x, filled, hidden) == pytest.approx(wanted)
-    assert measure_error(x, filled, np.zeros((3, 3), dtype=bool)) == 0.0
+    weight = np.ones(3)
+    assert measure_error(x, filled, hidden, weight) == pytest.approx(wanted)
+    assert measure_error(x, filled, np.zeros((3, 3), dtype=bool), weight) == 0.0
+    twice = np.array([2, 1, 3])
+    again = [np.repeat(array, twice, axis=0) for array in (x, filled, hidden)]
+    by_copies = measure_error(*again, np.ones(6))
+    assert measure_error(x, filled, hidden, twice) == pytest.approx(by_copies, rel=1e-12)
 
 
 def test_growing_stops_after_two_sizes_without_gain_and_not_before():

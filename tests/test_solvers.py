@@ -1,11 +1,13 @@
 """Families A and C: every solver against the textbook double loop, and against 60 digits."""
 
+import inspect
 from functools import cache
 
 import numpy as np
 import oracles
 import pytest
 from conftest import size
+from examples import sweep_solver
 from oracles import relative
 
 from gapmix import GaussianMixture
@@ -17,7 +19,7 @@ from gapmix.plan import rows as rows_module
 from gapmix.plan.patterns import find_patterns
 from gapmix.plan.planner import make_plan
 from gapmix.plan.rows import prepare_rows, restore_order
-from gapmix.solvers import SOLVERS
+from gapmix.solvers import SOLVERS, Solver, naive
 from gapmix.statistics import zero_statistics
 from gapmix.structures.regularizer import Regularizer
 
@@ -26,6 +28,31 @@ DENSE = [name for name, solver in SOLVERS.items() if not solver.SUMS_DIAGONAL]
 STABLE = [name for name in DENSE if name != "paper"]
 N_PROBLEMS = size(150, 2000)
 BAR = 1e-10
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS.values(), sweep_solver], ids=lambda s: s.__name__)
+def test_solvers_and_the_example_of_one_have_the_functions_of_the_contract(solver):
+    assert isinstance(solver.SUMS_DIAGONAL, bool)
+    for name, wanted in inspect.getmembers(Solver, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        _, *asked = inspect.signature(wanted).parameters.values()  # without self
+        given = list(inspect.signature(getattr(solver, name)).parameters.values())
+        named = {each.name for each in asked if each.kind is each.KEYWORD_ONLY}
+        assert {each.name for each in given if each.kind is each.KEYWORD_ONLY} == named, name
+        by_place = [each for each in given if each.kind is not each.KEYWORD_ONLY]
+        needed = [each for each in by_place if each.default is each.empty]
+        assert len(needed) == len(asked) - len(named), name
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_example_of_a_solver_fills_as_the_textbook_does(seed):
+    X, weight, mixture = oracles.random_problem(seed)
+    parameters = sweep_solver.prepare(as_parameters(mixture, "full"))
+    for block in prepare_rows(X, weight, len(mixture[0])).blocks:
+        found, wanted = (one.complete(parameters, block) for one in (sweep_solver, naive))
+        for one, other in zip(found, wanted, strict=True):
+            assert relative(one, other) <= 1e-9
 
 
 class Serial:
@@ -76,7 +103,7 @@ def one_step(name, X, weight, mixture, covariance_type="full", ridge=0.0):
 def complete(name, X, mixture):
     """Return log densities (n, K), conditional means and variances (K, n, d) by a solver."""
     solver = SOLVERS[name]
-    parameters = as_parameters(mixture, diagonal=solver.SUMS_DIAGONAL)
+    parameters = as_parameters(mixture, "diag" if solver.SUMS_DIAGONAL else "full")
     rows = arrange(name, X, np.ones(len(X)), len(mixture[0]))
     prepared = solver.prepare(parameters)
     parts = [(block, solver.complete(prepared, block)) for block in rows.blocks]

@@ -88,7 +88,7 @@ def test_every_move_tried_is_a_lower_bound_even_where_components_overlap(seed):
     asked, solver = settings(), SOLVERS["dual"]
     with open_engine(1) as engine:
         rows = prepare_rows(*table, 4)
-        prepared = regroup.Prepared(solver, solver.prepare(before), before)
+        prepared = regroup.ReadyDensity(solver, solver.prepare(before), before)
         resp = regroup.score(prepared, rows, engine).resp
         local = regroup.Local(solver, table, asked, engine)
         was = objective_of(table, before, asked, engine)

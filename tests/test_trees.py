@@ -14,8 +14,10 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import pdist, squareform
 
 from gapmix.plan.costs import DEFAULT, at_size, tree_edge_seconds
+from gapmix.plan.forests import TreeOptions
+from gapmix.plan.layout import on_missing_side
 from gapmix.plan.patterns import find_patterns
-from gapmix.plan.planner import TreeOptions, make_plan, on_missing_side
+from gapmix.plan.planner import make_plan
 from gapmix.plan.trees import (
     Tree,
     add_medians,

@@ -1,6 +1,6 @@
-"""Lanes of row blocks on the threads of this process.
+"""Queues of row blocks on the threads of this process.
 
-What is summed in which order is fixed by the rows (`rows.deal_lanes`), so the number of threads
+What is summed in which order is fixed by the rows (`rows.deal_queues`), so the number of threads
 changes no bit. BLAS is held to one thread inside: it neither competes nor reorders.
 """
 

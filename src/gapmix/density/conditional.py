@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +12,13 @@ from gapmix.em.records import Engine
 from gapmix.em.steps import responsibilities
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Block, Rows, expand, prepare_rows, restore_order
-from gapmix.solvers import Solver
+from gapmix.solvers import Completed, Solver
 from gapmix.structures.mixtures import dense_covariances, members
 
 QUANTILE_STEPS = 400  # most halvings of a bracket; some 55 do unless components are far apart
 
 
-class Prepared(NamedTuple):
+class ReadyDensity(NamedTuple):
     """A mixture ready for use: the solver, what it prepared, and the parameters it did so from."""
 
     solver: Solver
@@ -36,112 +37,99 @@ class Filled(NamedTuple):
     """Rows with gaps filled by their conditional mean, in the original order, internal units."""
 
     mean: np.ndarray  # (n, d)
-    std: np.ndarray  # (n, d) conditional standard deviation; 0 where observed
+    std: (
+        np.ndarray
+    )  # (n, d) conditional standard deviation, 0 where observed; (n, 0) if not asked for
     resp: np.ndarray  # (n, K)
 
 
-def score(prepared: Prepared, rows: Rows, engine: Engine) -> Scores:
+def score(ready: ReadyDensity, rows: Rows, engine: Engine) -> Scores:
     """Return log p(x_o) and responsibilities of every row."""
 
     def score_block(block: Block) -> tuple[np.ndarray, np.ndarray]:
-        visit = prepared.solver.visit(prepared.state, block)
-        return responsibilities(visit.log_density, prepared.parameters.weights)
+        visit = ready.solver.visit(ready.state, block)
+        return responsibilities(visit.log_density, ready.parameters.weights)
 
-    parts = list(engine.map(score_block, rows.blocks))
-    log_prob = np.concatenate([part[0] for part in parts])
-    resp = np.concatenate([part[1] for part in parts])
-    return Scores(restore_order(log_prob, rows), restore_order(resp, rows))
+    return Scores(*_join(engine.map(score_block, rows.blocks), rows))
 
 
-def fill(prepared: Prepared, rows: Rows, engine: Engine) -> Filled:
-    """Return E[x | x_o] = sum_j p(j | x_o) E[x | x_o, j] and its standard deviation.
+def fill(ready: ReadyDensity, rows: Rows, engine: Engine, *, spread: bool = False) -> Filled:
+    """Return E[x | x_o] = sum_j p(j | x_o) E[x | x_o, j], and its standard deviation if asked for.
 
-    The variance is the mean of the components' variances plus the variance of their means.
+    The variance is the mean of the components' variances plus the variance of their means. Without
+    it, the same means in a third of the time.
     """
-    parameters = prepared.parameters
+    means = ready.parameters.means
 
     def fill_block(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        completed = prepared.solver.complete(prepared.state, block)
-        _, resp = responsibilities(completed.log_density, parameters.weights)
-        each = completed.deviation + parameters.means[:, None, :]  # (K, n_b, d)
+        completed, resp = _complete(ready, block, spread=spread)
+        each = completed.deviation + means[:, None, :]  # (K, n_b, d)
         mean = np.einsum("nk,knd->nd", resp, each)
+        observed = expand(block.observed, block)
+        filled = np.where(observed, block.x, mean)
+        if not spread:
+            return filled, np.empty((len(mean), 0)), resp
         variance = np.zeros_like(mean)
         for k in range(len(each)):
             within = expand(completed.variance[k], block)
             variance += resp[:, k, None] * (within + (each[k] - mean) ** 2)
-        observed = expand(block.observed, block)
-        std = np.where(observed, 0.0, np.sqrt(variance))
-        return np.where(observed, block.x, mean), std, resp
+        return filled, np.where(observed, 0.0, np.sqrt(variance)), resp
 
-    parts = list(engine.map(fill_block, rows.blocks))
-    return Filled(
-        *(restore_order(np.concatenate([part[i] for part in parts]), rows) for i in range(3))
-    )
+    return Filled(*_join(engine.map(fill_block, rows.blocks), rows))
 
 
-def fill_means(prepared: Prepared, rows: Rows, engine: Engine) -> np.ndarray:
-    """Return E[x | x_o] alone, (n, d): the same bits as `fill`, in a third of the time."""
-    parameters = prepared.parameters
-
-    def fill_block(block: Block) -> np.ndarray:
-        completed = prepared.solver.complete(prepared.state, block, spread=False)
-        _, resp = responsibilities(completed.log_density, parameters.weights)
-        each = completed.deviation + parameters.means[:, None, :]  # (K, n_b, d)
-        mean = np.einsum("nk,knd->nd", resp, each)
-        return np.where(expand(block.observed, block), block.x, mean)
-
-    parts = list(engine.map(fill_block, rows.blocks))
-    return restore_order(np.concatenate(parts), rows)
+def _complete(ready: ReadyDensity, block: Block, *, spread: bool) -> tuple[Completed, np.ndarray]:
+    """Return the block's rows as each component fills them, and responsibilities (n_b, K)."""
+    completed = ready.solver.complete(ready.state, block, spread=spread)
+    return completed, responsibilities(completed.log_density, ready.parameters.weights)[1]
 
 
-def quantiles(prepared: Prepared, rows: Rows, levels: np.ndarray, engine: Engine) -> np.ndarray:
+def _join(parts: Iterable[tuple[np.ndarray, ...]], rows: Rows) -> Iterator[np.ndarray]:
+    """Yield the arrays of all blocks joined, rows in their original order."""
+    for arrays in zip(*parts, strict=True):
+        yield restore_order(np.concatenate(arrays), rows)
+
+
+def quantiles(ready: ReadyDensity, rows: Rows, levels: np.ndarray, engine: Engine) -> np.ndarray:
     """Return quantiles of every gap given the rest of its row, (len(levels), n, d).
 
     Observed cells are left NaN. The conditional distribution of a cell is a mixture of the
     components' Gaussians, so its quantiles are roots of a sum of normal distribution functions.
     """
-    parameters = prepared.parameters
+    means = ready.parameters.means
 
-    def quantiles_of_block(block: Block) -> np.ndarray:
-        completed = prepared.solver.complete(prepared.state, block)
-        _, resp = responsibilities(completed.log_density, parameters.weights)
-        result = np.full((len(levels), *block.x.shape), np.nan)
+    def quantiles_of_block(block: Block) -> tuple[np.ndarray, ...]:
+        completed, resp = _complete(ready, block, spread=True)
         row, column = np.nonzero(~expand(block.observed, block))
-        mean = completed.deviation[:, row, column] + parameters.means[:, column]  # (K, cells)
+        mean = completed.deviation[:, row, column] + means[:, column]  # (K, cells)
         within = np.stack([expand(each, block)[row, column] for each in completed.variance])
-        for number, level in enumerate(levels):
-            result[number, row, column] = mixture_quantile(
-                float(level), resp[row].T, mean, np.sqrt(within)
-            )
-        return result
+        result = np.full((len(levels), *block.x.shape), np.nan)
+        for each, level in zip(result, levels, strict=True):
+            each[row, column] = mixture_quantile(float(level), resp[row].T, mean, np.sqrt(within))
+        return tuple(result)
 
-    parts = list(engine.map(quantiles_of_block, rows.blocks))
-    joined = np.concatenate(parts, axis=1)
-    return np.stack([restore_order(each, rows) for each in joined])
+    return np.stack(list(_join(engine.map(quantiles_of_block, rows.blocks), rows)))
 
 
-def distribution(prepared: Prepared, rows: Rows, values: np.ndarray, engine: Engine) -> np.ndarray:
+def distribution(ready: ReadyDensity, rows: Rows, values: np.ndarray, engine: Engine) -> np.ndarray:
     """Return P(gap <= value | rest of the row) for values (n, d), NaN where there is no gap."""
-    parameters = prepared.parameters
-    sorted_values = values[rows.patterns.order]
+    means = ready.parameters.means
     ends = np.cumsum([len(block.x) for block in rows.blocks])
+    parts = np.split(values[rows.patterns.order], ends[:-1])
 
-    def distribution_of_block(item: tuple[Block, int]) -> np.ndarray:
-        block, end = item
-        completed = prepared.solver.complete(prepared.state, block)
-        _, resp = responsibilities(completed.log_density, parameters.weights)
-        value = sorted_values[end - len(block.x) : end]
+    def distribution_of_block(item: tuple[Block, np.ndarray]) -> tuple[np.ndarray]:
+        block, value = item
+        completed, resp = _complete(ready, block, spread=True)
         gaps = ~expand(block.observed, block)
         result = np.where(gaps, 0.0, np.nan)
-        for k in range(len(parameters.weights)):
-            away = value - parameters.means[k] - completed.deviation[k]
+        for k, mean in enumerate(means):
+            away = value - mean - completed.deviation[k]
             std = np.where(gaps, np.sqrt(expand(completed.variance[k], block)), 1.0)
             result += resp[:, k, None] * ndtr(away / std)
-        return result
+        return (result,)
 
-    items = list(zip(rows.blocks, ends.tolist(), strict=True))
-    parts = list(engine.map(distribution_of_block, items))
-    return restore_order(np.concatenate(parts), rows)
+    items = list(zip(rows.blocks, parts, strict=True))
+    return next(_join(engine.map(distribution_of_block, items), rows))
 
 
 def mixture_quantile(
@@ -166,7 +154,7 @@ def mixture_quantile(
 
 
 def draw(
-    prepared: Prepared,
+    ready: ReadyDensity,
     x: np.ndarray,
     resp: np.ndarray,
     n_draws: int,
@@ -179,7 +167,7 @@ def draw(
     (Matheron's rule), so drawing needs nothing but filling.
     """
     n, d = x.shape
-    solver, parameters = prepared.solver, prepared.parameters
+    solver, parameters = ready.solver, ready.parameters
     result = np.empty((n_draws, n, d))
     cumulative = np.cumsum(resp, axis=1)
     chosen = (rng.random((n_draws, n, 1)) * cumulative[:, -1:] > cumulative).sum(axis=2)
@@ -193,7 +181,7 @@ def draw(
         rows = prepare_rows(x[row] - noise, np.ones(row.size), 1)
         state = solver.prepare(members(parameters, (k,)))
         filled = np.concatenate(
-            [solver.complete(state, block).deviation[0] for block in rows.blocks]
+            [solver.complete(state, block, spread=False).deviation[0] for block in rows.blocks]
         )
         values = restore_order(filled, rows) + parameters.means[k] + noise
         result[which, row] = np.where(observed[row], x[row], values)

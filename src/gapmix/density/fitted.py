@@ -12,7 +12,7 @@ import numpy as np
 
 from gapmix import units as scaling
 from gapmix.density import conditional
-from gapmix.density.conditional import Filled, Prepared, Scores
+from gapmix.density.conditional import Filled, ReadyDensity, Scores
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Rows, prepare_rows
 from gapmix.solvers import SOLVERS
@@ -42,11 +42,11 @@ def marginal(density: Density, columns: np.ndarray) -> Density:
     )
 
 
-def _prepare(density: Density) -> Prepared:
+def _prepare(density: Density) -> ReadyDensity:
     parameters = parameters_to_internal(density.parameters, density.units)
     solver = SOLVERS[density.solver]
     with open_engine(1):
-        return Prepared(solver, solver.prepare(parameters), parameters)
+        return ReadyDensity(solver, solver.prepare(parameters), parameters)
 
 
 def _lay_out(density: Density, x: np.ndarray) -> Rows:
@@ -62,22 +62,12 @@ def score(density: Density, x: np.ndarray) -> Scores:
     return scores._replace(log_prob=scores.log_prob - unit)
 
 
-def fill(density: Density, x: np.ndarray) -> Filled:
-    """Return rows with gaps filled by their conditional mean, and its standard deviation."""
+def fill(density: Density, x: np.ndarray, *, spread: bool = False) -> Filled:
+    """Return rows with gaps filled by their conditional mean, and its deviation if asked for."""
     with open_engine(density.n_jobs) as engine:
-        filled = conditional.fill(_prepare(density), _lay_out(density, x), engine)
-    return Filled(
-        np.where(np.isnan(x), scaling.to_user(filled.mean, density.units), x),
-        filled.std * density.units.scale,
-        filled.resp,
-    )
-
-
-def fill_means(density: Density, x: np.ndarray) -> np.ndarray:
-    """Return rows with gaps filled by their conditional mean, the same bits as `fill`."""
-    with open_engine(density.n_jobs) as engine:
-        mean = conditional.fill_means(_prepare(density), _lay_out(density, x), engine)
-    return np.where(np.isnan(x), scaling.to_user(mean, density.units), x)
+        filled = conditional.fill(_prepare(density), _lay_out(density, x), engine, spread=spread)
+    mean = np.where(np.isnan(x), scaling.to_user(filled.mean, density.units), x)
+    return Filled(mean, filled.std * density.units.scale if spread else filled.std, filled.resp)
 
 
 def quantiles(density: Density, x: np.ndarray, levels: np.ndarray) -> np.ndarray:
@@ -99,11 +89,11 @@ def distribution(density: Density, x: np.ndarray, values: np.ndarray) -> np.ndar
 
 def draw(density: Density, x: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
     """Return draws of the gaps given the rest of each row, (n_draws, n, d)."""
-    prepared = _prepare(density)
+    ready = _prepare(density)
     with open_engine(density.n_jobs) as engine:
-        resp = conditional.score(prepared, _lay_out(density, x), engine).resp
+        resp = conditional.score(ready, _lay_out(density, x), engine).resp
         inside = scaling.to_internal(x, density.units)
-        draws = conditional.draw(prepared, inside, resp, n_draws, rng)
+        draws = conditional.draw(ready, inside, resp, n_draws, rng)
     return np.where(np.isnan(x), scaling.to_user(draws, density.units), x)
 
 

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 class Engine(Protocol):
-    """Where lanes of blocks run."""
+    """Where queues of blocks run."""
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
         """Yield function(item) for every item, in the order of the items."""

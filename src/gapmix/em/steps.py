@@ -10,7 +10,7 @@ import numpy as np
 
 from gapmix.em.records import Engine, Settings, Shards
 from gapmix.parameters import Parameters
-from gapmix.plan.rows import Block, Rows, deal_lanes
+from gapmix.plan.rows import Block, Rows, deal_queues
 from gapmix.solvers import Solver
 from gapmix.statistics import Moments, Statistics, merge_into, zero_statistics
 from gapmix.structures import STRUCTURES
@@ -49,12 +49,12 @@ def e_step(
         observed_side=any(block.n_missing_side < len(block.x) for block in rows.blocks),
     )
 
-    def sum_lane(lane: tuple[Block, ...]) -> Statistics:
-        return sum_blocks(solver, prepared, weights, lane, empty())
+    def sum_queue(queue: tuple[Block, ...]) -> Statistics:
+        return sum_blocks(solver, prepared, weights, queue, empty())
 
-    parts = iter(engine.map(sum_lane, deal_lanes(rows)))
+    parts = iter(engine.map(sum_queue, deal_queues(rows)))
     total = next(parts)
-    for part in parts:  # each is let go before the next lane needs its memory
+    for part in parts:  # each is let go before the next queue needs its memory
         merge_into(total, part)
     return total
 
@@ -116,16 +116,16 @@ def log_likelihood(
 ) -> float:
     """Return the mean log p(x_o) of the rows."""
 
-    def sum_lane(lane: tuple[Block, ...]) -> float:
+    def sum_queue(queue: tuple[Block, ...]) -> float:
         return sum(
             float(
                 block.weight
                 @ responsibilities(solver.visit(prepared, block).log_density, weights)[0]
             )
-            for block in lane
+            for block in queue
         )
 
-    return sum(engine.map(sum_lane, deal_lanes(rows))) / float(rows.weight.sum())
+    return sum(engine.map(sum_queue, deal_queues(rows))) / float(rows.weight.sum())
 
 
 def total_weight(rows: Rows | Shards) -> float:

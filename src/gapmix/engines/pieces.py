@@ -27,6 +27,7 @@ from gapmix.fitting.matrix import (
     make_matrix,
     read_validation,
 )
+from gapmix.fitting.order import order_fitted, order_spec
 from gapmix.fitting.progress import counter
 from gapmix.fitting.spec import Running, Spec, is_diagonal, make_settings
 from gapmix.plan import Plan
@@ -104,6 +105,10 @@ def fit_pieces(
         sample = make_matrix(
             seen.sample, seen.sample_weight, names, spec.covariance_type, units=units
         )
+        columns, units = sample.columns, sample.units
+        spec = order_spec(spec, columns)
+        if before is not None:
+            before = order_fitted(before, columns)
         chosen = _plan(spec, sample.patterns)
         identity = identify(spec, units, seen.total_weight)
         if saved is not None:
@@ -113,7 +118,7 @@ def fit_pieces(
         engine.load(
             build,
             [
-                ShardSpec(piece, own, units, spec.n_components, solver, costs)
+                ShardSpec(piece, own, columns, units, spec.n_components, solver, costs)
                 for piece, _, own in _cut(source, weight)
             ],
         )
@@ -131,7 +136,7 @@ def fit_pieces(
             held_rows = _lay_out(spec, read_validation(sample, x_val))
             held_unit = log_unit(held_rows, units)
         target, center = (None, None) if before is None else (before.target, before.center)
-        unit = float(seen.summary.total @ np.log(units.scale) / seen.total_weight)
+        unit = float(seen.summary.total[columns] @ np.log(units.scale) / seen.total_weight)
         task = Task(
             rows,
             sample_rows,
@@ -139,14 +144,14 @@ def fit_pieces(
             make_settings(spec, units, seen.total_weight, target, center),
             units,
             chosen,
-            names,
+            sample.names,
             held_rows,
             (unit, held_unit),
             before,
             checkpoint.Saved(identity, tuple(entropy), chosen.solver, 0, None, None),
             saved,
         )
-        return climb(spec, task, running)
+        return order_fitted(climb(spec, task, running), np.argsort(columns))
 
 
 def fill_pieces(
@@ -171,7 +176,7 @@ def fill_piece(spec: FillSpec) -> FilledPiece:
         label = label_column(spec.piece, column)
         raise SourceError(f"Row {spec.first + row}, column {label} holds {x[row, column]}.")
     gaps = np.isnan(x)
-    filled = densities.fill_means(spec.density, x)
+    filled = densities.fill(spec.density, x).mean
     if spec.bounds is not None:
         filled = np.where(gaps, np.clip(filled, *spec.bounds), filled)
     return FilledPiece(filled, gaps.sum(axis=0))

@@ -18,8 +18,9 @@ from gapmix.engines.contract import ShardEngine
 from gapmix.engines.sources import Piece, SourceError, label_column, read
 from gapmix.parameters import Parameters
 from gapmix.plan.costs import Costs
+from gapmix.plan.forests import Cluster, TreeOptions
 from gapmix.plan.patterns import Patterns, find_patterns
-from gapmix.plan.planner import Cluster, TreeOptions, make_plan
+from gapmix.plan.planner import make_plan
 from gapmix.plan.rows import Block, Rows, compress_rows, prepare_rows
 from gapmix.solvers import SOLVERS
 from gapmix.statistics import Statistics, merge_into, pack, unpack, zero_statistics
@@ -51,7 +52,8 @@ class Spec(NamedTuple):
 
     piece: Piece
     weight: np.ndarray | None
-    units: Scaling
+    columns: np.ndarray  # (d,) in the order of the fit
+    units: Scaling  # in this order
     n_components: int
     solver: str | TreeOptions
     costs: Costs
@@ -94,7 +96,7 @@ def survey(look: Look) -> Seen:
 
 def build(spec: Spec) -> Shard:
     """Return the shard of a piece: rows in internal units, sorted by pattern, cut into blocks."""
-    x = read(spec.piece)
+    x = np.ascontiguousarray(read(spec.piece)[:, spec.columns])
     weight = np.ones(len(x)) if spec.weight is None else spec.weight
     useful = (weight > 0) & ~np.isnan(x).all(axis=1)
     if not useful.any():

@@ -102,10 +102,8 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
         deviation of every filled cell (0 where observed).
         """
         x = self._read(X)
-        if not return_std:
-            return density.fill_means(self._density(), x)
-        filled = density.fill(self._density(), x)
-        return filled.mean, filled.std
+        filled = density.fill(self._density(), x, spread=return_std)
+        return (filled.mean, filled.std) if return_std else filled.mean
 
     def sample_missing(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
         """Return draws of the gaps given the rest of each row, (n_draws, n, n_features).

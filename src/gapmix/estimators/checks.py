@@ -10,7 +10,8 @@ import numpy as np
 
 from gapmix.engines.choose import is_engine
 from gapmix.fitting.spec import Running, Spec
-from gapmix.plan.planner import SOLVERS, TreeOptions
+from gapmix.plan.forests import TreeOptions
+from gapmix.plan.planner import SOLVERS
 from gapmix.starts import kmeans
 from gapmix.structures import STRUCTURES
 

@@ -160,7 +160,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         if targets is None:
             return self._finish(x, self._fill(x))
         joint = np.column_stack([x, targets])
-        filled = density.fill_means(self.mixture_._density(), joint)[:, : x.shape[1]]
+        filled = density.fill(self.mixture_._density(), joint).mean[:, : x.shape[1]]
         return self._finish(x, self._bounded(x, filled))
 
     @keeping_last_fit
@@ -182,7 +182,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
         self.constant_ = _find_constants(x[weight > 0])
-        gaps = np.isnan(x).any(axis=0)
+        gaps = np.isnan(x[weight > 0]).any(axis=0)
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
         self.__dict__.pop("columns_", None)  # of another table
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
@@ -202,7 +202,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     def impute_with_std(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return X filled, and the standard deviation of each filled cell (0 where observed)."""
         x = self._read(X)
-        filled = density.fill(self._density(), x)
+        filled = density.fill(self._density(), x, spread=True)
         std = np.where(np.isnan(self.constant_), filled.std, 0.0)
         return self._bounded(x, filled.mean), std
 
@@ -267,7 +267,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         return x
 
     def _fill(self, x: np.ndarray) -> np.ndarray:
-        return self._bounded(x, density.fill_means(self._density(), x))
+        return self._bounded(x, density.fill(self._density(), x).mean)
 
     def _bounded(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Bring filled values to their column's constant, if it is one, and within its bounds."""

@@ -241,7 +241,7 @@ class GaussianMixture(FittedMixture):
         names = column_names(self)
         warn_codes(x, weight, names)
         matrix = make_matrix(x, weight, names, self.covariance_type)
-        warn_of_unknown(matrix.units.known, names)
+        warn_of_unknown(weight @ ~np.isnan(x) > 0, names)
         before = self._before()
         return self._finish(fit(spec, matrix, self._entropy(), running, x_val=x_val, before=before))
 
@@ -335,14 +335,16 @@ class GaussianMixture(FittedMixture):
         stream = getattr(self, "_stream", None)
         x = read_table(self, X, reset=stream is None)
         weight, names = read_weights(sample_weight, len(x)), column_names(self)
+        as_given = np.arange(x.shape[1])  # batches must agree, and another one may order otherwise
         if stream is None:
-            matrix = make_matrix(x, weight, names, self.covariance_type)
+            matrix = make_matrix(x, weight, names, self.covariance_type, columns=as_given)
             warn_of_unknown(matrix.units.known, names)
             before = self._before()
         elif are_useful(x, weight).any():
             before = self._fitted()
             check_reach(x, before.units, names)
-            matrix = make_matrix(x, weight, names, self.covariance_type, before.units)
+            units = before.units
+            matrix = make_matrix(x, weight, names, self.covariance_type, units, as_given)
         else:
             return self
         entropy = self._entropy() if stream is None else []

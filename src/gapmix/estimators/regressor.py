@@ -130,10 +130,9 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return E[y | x_o] of each row, and with `return_std` the standard deviation of y."""
         joint = self._joint(X)
-        if not return_std:
-            return self._targets(density.fill_means(self._density(), joint))
-        filled = density.fill(self._density(), joint)
-        return self._targets(filled.mean), self._targets(filled.std)
+        filled = density.fill(self._density(), joint, spread=return_std)
+        mean = self._targets(filled.mean)
+        return (mean, self._targets(filled.std)) if return_std else mean
 
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return quantiles of y given x_o, (n_levels, n_samples) or with targets as last axis."""

@@ -7,13 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix.fitting.spec import Spec, is_diagonal
+from gapmix.plan.canonical import order_columns
+from gapmix.plan.forests import TreeOptions
 from gapmix.plan.patterns import Patterns, find_patterns
-from gapmix.plan.planner import Plan, TreeOptions, make_plan
+from gapmix.plan.planner import Plan, make_plan
 from gapmix.plan.rows import Rows, compress_rows, prepare_rows
 from gapmix.solvers.calibrate import costs_for
 from gapmix.structures import STRUCTURES
 from gapmix.threads import one_blas_thread
-from gapmix.units import Scaling, measure
+from gapmix.units import Scaling, measure, select_columns
 from gapmix.wording import Advised, name_columns
 
 FARTHEST = 1e100  # standard deviations; with ill-conditioned covariances squares still fit float64
@@ -21,10 +23,11 @@ LARGEST = 1e150  # squares of larger spreads leave the range of float64
 
 
 class Matrix(NamedTuple):
-    """Rows in the user's units, without those that say nothing."""
+    """Rows in the user's units, without those that say nothing, columns in canonical order."""
 
     x: np.ndarray  # (n, d), NaN where missing
     weight: np.ndarray  # (n,) positive
+    columns: np.ndarray  # (d,) their numbers in the table
     names: list[str]  # of the columns, for messages
     units: Scaling
     patterns: Patterns  # found once, whatever is fitted
@@ -43,8 +46,13 @@ def make_matrix(
     names: list[str],
     covariance_type: str,
     units: Scaling | None = None,
+    columns: np.ndarray | None = None,
 ) -> Matrix:
-    """Return the useful rows of a table; `units` replace those measured on them."""
+    """Return the useful rows of a table.
+
+    `units` replace those measured on them, and `columns` (d,) is an order to put columns into, the
+    canonical one by default.
+    """
     useful = are_useful(x, weight)
     n_given = len(x)
     if not useful.any():
@@ -56,7 +64,12 @@ def make_matrix(
         x, weight = x[useful], weight[useful]
     if units is None:
         units = measure_units(x, weight, covariance_type, names)
-    return Matrix(x, weight, names, units, find_patterns(~np.isnan(x)), n_given)
+    if columns is None:
+        columns = order_columns(x, weight)
+    if not np.array_equal(columns, np.arange(len(columns))):
+        x, units = np.ascontiguousarray(x[:, columns]), select_columns(units, columns)
+        names = [names[j] for j in columns]
+    return Matrix(x, weight, columns, names, units, find_patterns(~np.isnan(x)), n_given)
 
 
 def take_rows(matrix: Matrix, chosen: np.ndarray) -> Matrix:
@@ -128,7 +141,7 @@ def read_validation(matrix: Matrix, x_val: np.ndarray) -> Matrix:
             f"None of the {len(x_val)} rows of X_val has an observed value: there is nothing to "
             "stop on."
         )
-    x = x_val[~empty]
+    x = x_val[~empty][:, matrix.columns]
     check_reach(x, matrix.units, matrix.names)
     return matrix._replace(
         x=x, weight=np.ones(len(x)), patterns=find_patterns(~np.isnan(x)), n_given=len(x_val)

@@ -117,14 +117,22 @@ def given_start(
                 f"and its smallest is {weights.min():g}."
             )
     if spec.means_init is not None:
-        means = _read_array("means_init", spec.means_init, (n_components, d))
-        means = (means - units.center) / units.scale
+        means = (read_means(spec, d) - units.center) / units.scale
     if spec.precisions_init is not None:
         structure = STRUCTURES[spec.covariance_type]
-        shape = structure.public_shape(n_components, d)
-        prec = _read_array("precisions_init", spec.precisions_init, shape)
-        covariances = structure.read_precisions(prec, units.scale)
+        covariances = structure.read_precisions(read_precisions(spec, d), units.scale)
     return weights, means, covariances
+
+
+def read_means(spec: Spec, d: int) -> np.ndarray:
+    """Return the given means, in the user's units."""
+    return _read_array("means_init", spec.means_init, (spec.n_components, d))
+
+
+def read_precisions(spec: Spec, d: int) -> np.ndarray:
+    """Return the given precisions, in scikit-learn's shape and the user's units."""
+    shape = STRUCTURES[spec.covariance_type].public_shape(spec.n_components, d)
+    return _read_array("precisions_init", spec.precisions_init, shape)
 
 
 def _read_array(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -10,6 +10,7 @@ from gapmix.em import checkpoint
 from gapmix.fitting.climb import Task, climb, identify
 from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.matrix import Matrix, log_unit, plan_rows, refuse_too_few, set_aside
+from gapmix.fitting.order import order_array, order_fitted, order_spec
 from gapmix.fitting.spec import Running, Spec, make_settings
 from gapmix.plan import TreeOptions
 
@@ -39,6 +40,10 @@ def fit(
     target : (d, d), in the user's units, the covariance that `shrinkage` would find by itself.
     """
     refuse_too_few(matrix, spec.n_components)
+    spec = order_spec(spec, matrix.columns)
+    target = order_array(target, matrix.columns)
+    if before is not None:
+        before = order_fitted(before, matrix.columns)
     saved = None if running.checkpoint is None else checkpoint.load(running.checkpoint)
     if saved is not None:
         entropy = saved.entropy
@@ -74,4 +79,4 @@ def fit(
         checkpoint.Saved(identity, tuple(entropy), chosen.solver, 0, None, None),
         saved,
     )
-    return climb(spec, task, running)
+    return order_fitted(climb(spec, task, running), np.argsort(matrix.columns))

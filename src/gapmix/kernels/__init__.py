@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from gapmix.kernels.sources import digest
+
 logger = logging.getLogger("gapmix")
 
 
@@ -28,4 +30,4 @@ def _is_compiled(name: str) -> bool:
     folders = [Path(__file__).parent / "__pycache__"]
     if "NUMBA_CACHE_DIR" in os.environ:
         folders.append(Path(os.environ["NUMBA_CACHE_DIR"]))
-    return any(next(folder.rglob(f"{name}.*.nbi"), None) for folder in folders)
+    return any(next(folder.rglob(f"{name}.*{digest()}*.nbi"), None) for folder in folders)

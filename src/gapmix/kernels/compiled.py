@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from gapmix.kernels.sources import digest
+
 numba: Any
 try:
     import numba
@@ -31,14 +33,14 @@ OPTIONS: dict[str, Any] = {
 
 
 def compile_inline(function: F) -> F:
-    """Compile a small function for use inside kernels; LLVM puts it in place of its calls."""
-    return function if numba is None else cast(F, numba.njit(**OPTIONS)(function))
+    """Compile a small function for use inside kernels, where it is put in place of its calls."""
+    return function if numba is None else cast(F, numba.njit(forceinline=True, **OPTIONS)(function))
 
 
 def compile_kernel(
-    signature: str, twin: Callable[..., Any] | None, *, keep_lock: bool = False
+    *examples: Any, twin: Callable[..., Any] | None = None, keep_lock: bool = False
 ) -> Callable[[F], F]:
-    """Return a decorator that compiles a function for one signature, or replaces it by its twin.
+    """Return a decorator that compiles a function for arguments like these, or gives its twin.
 
     A kernel that only other kernels call needs no twin. Kernels release the interpreter lock,
     unless they are too short for that. Summation order inside a kernel is fixed at compile time
@@ -49,6 +51,9 @@ def compile_kernel(
     def decorate(function: F) -> F:
         if numba is None:
             return cast(F, twin)
+        # The name is part of the file's: code made from other sources, or with the lock, is not it.
+        function.__qualname__ = f"{function.__name__}_{digest()}" + "_locked" * keep_lock
+        signature = tuple(numba.typeof(example) for example in examples)
         options = {**OPTIONS, "nogil": not keep_lock}
         try:
             return cast(F, numba.njit(signature, cache=True, **options)(function))

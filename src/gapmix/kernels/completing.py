@@ -12,7 +12,9 @@ import numpy as np
 from gapmix.kernels import twins
 from gapmix.kernels.compiled import HAS_NUMBA, compile_inline, compile_kernel
 from gapmix.kernels.interleaved import empty_vectors
-from gapmix.kernels.twins import LANES
+from gapmix.kernels.records import COMPONENT, MATRIX, PLACES, REALS, SOLVED
+from gapmix.kernels.twins import LOG_2PI
+from gapmix.plan.layout import LANES
 
 if HAS_NUMBA:  # the tiles speak to Numba's compiler
     from gapmix.kernels.row_tiles import (
@@ -30,41 +32,6 @@ if HAS_NUMBA:  # the tiles speak to Numba's compiler
 DOT_BLOCK, DOT_SUM = 2, 20  # cycles of a product of eight columns, and of adding these up
 CHUNK = 64  # rows whose products are summed before the sums leave the registers
 
-LOG_2PI = twins.LOG_2PI
-
-_MATRIX = "float64[:, ::1]"
-_INTS = "int64[::1]"
-_REALS = "float64[::1]"
-_SETS = "int64[:, ::1]"
-_LAYOUT = ", ".join([_INTS] * 5 + ["uint32[::1]"] + [_INTS] * 4)  # as in `kernels.lanes`
-
-
-@compile_kernel(f"void({_LAYOUT}, {_SETS})", twins.find_sets)
-def find_sets(  # type: ignore[no-untyped-def]
-    side,
-    size,
-    low,
-    high,
-    pattern,
-    variables,
-    variable_start,
-    packed_start,
-    start,
-    solution_start,
-    sets,
-):
-    """Set for rows on the missing side: size, first variable, first of its solution, pattern."""
-    for g in range(side.size):
-        if side[g] == 0:
-            continue
-        for q in range(low[g], high[g]):
-            p = pattern[q]
-            for row in range(start[p], start[p + 1]):
-                sets[row, 0] = size[g]
-                sets[row, 1] = variable_start[p]
-                sets[row, 2] = solution_start[p] + (row - start[p]) * size[g]
-                sets[row, 3] = p
-
 
 @compile_inline
 def _load(x, mean, row, n_rows, z):  # type: ignore[no-untyped-def]
@@ -79,13 +46,11 @@ def _load(x, mean, row, n_rows, z):  # type: ignore[no-untyped-def]
 
 
 @compile_inline
-def _multiply_few(x, mean, prec, row, sets, variables, solution, line, y):  # type: ignore[no-untyped-def]
+def _multiply_few(x, mean, prec, row, of_row, variables, solution, line, y):  # type: ignore[no-untyped-def]
     """Set one row's right-hand sides, (prec z)_m: one product for each missing variable."""
     d = mean.size
-    k, v, s = sets[row, 0], sets[row, 1], sets[row, 2]
-    last = (
-        (d - 1) // LANES * LANES
-    )  # the last block is of the last eight columns, see `row_tiles.dots`
+    k, v, s = of_row[row, 0], of_row[row, 1], of_row[row, 2]
+    last = (d - 1) // LANES * LANES  # the last block is of the last eight columns, see `dots`
     for j in range(last):
         line[j] = x[row, j] - mean[j]
     for e in range(LANES):
@@ -107,128 +72,85 @@ def _multiply_few(x, mean, prec, row, sets, variables, solution, line, y):  # ty
             solution[s + i + r] = y[0, r]
 
 
-@compile_kernel(
-    f"void({_LAYOUT}, {_MATRIX}, {_REALS}, {_MATRIX}, {_REALS}, {_SETS})", twins.prepare
-)
-def prepare(  # type: ignore[no-untyped-def]
-    side,
-    size,
-    low,
-    high,
-    pattern,
-    variables,
-    variable_start,
-    packed_start,
-    start,
-    solution_start,
-    x,
-    mean,
-    prec,
-    solution,
-    sets,
-):
-    """Collect right-hand sides: (prec z)_m of rows with `sets`, z_o of the others; z = x - mean."""
-    n_rows, d = sets.shape[0], mean.size
-    for g in range(side.size):
-        if side[g] == 1:
-            continue
-        for q in range(low[g], high[g]):
-            p = pattern[q]
-            v, s = variable_start[p], solution_start[p]
-            for row in range(start[p], start[p + 1]):
-                for i in range(size[g]):
-                    j = variables[v + i]
-                    solution[s + i] = x[row, j] - mean[j]
-                s += size[g]
+@compile_kernel(PLACES, MATRIX, COMPONENT, REALS, twin=twins.collect)
+def collect(places, x, component, solution):  # type: ignore[no-untyped-def]
+    """Collect right-hand sides: (prec z)_m or z_o of each row, z = x - mean."""
+    of_row, variables = places.of_row, places.variables
+    mean, prec = component.mean, component.prec
+    n_rows, d = places.n_missing_side, mean.size
+    for row in range(n_rows, len(of_row)):
+        k, v, s = of_row[row, 0], of_row[row, 1], of_row[row, 2]
+        for i in range(k):
+            j = variables[v + i]
+            solution[s + i] = x[row, j] - mean[j]
     z, y = empty_vectors(d), empty_vectors(d)
     line = empty_vectors(d // LANES + 1).reshape(-1)
     for row in range(0, n_rows, LANES):
         n_used = min(LANES, n_rows - row)
         most = 0
         for here in range(row, row + n_used):
-            most = max(most, sets[here, 0])
+            most = max(most, of_row[here, 0])
         if most == 0:
             continue
         if d >= LANES and most * (DOT_BLOCK * (d // LANES) + DOT_SUM) < d * d // LANES:
             for here in range(row, row + n_used):
-                _multiply_few(x, mean, prec, here, sets, variables, solution, line, y)
+                _multiply_few(x, mean, prec, here, of_row, variables, solution, line, y)
             continue
         _load(x, mean, row, n_rows, z)
         for lane in range(n_used):
-            v = sets[row + lane, 1]
-            for i in range(sets[row + lane, 0]):
+            v = of_row[row + lane, 1]
+            for i in range(of_row[row + lane, 0]):
                 z[variables[v + i], lane] = 0.0
         for i in range(0, d, 2 * TILE):
             multiply(prec, z, y, (i, min(2 * TILE, d - i)))
         for lane in range(n_used):
-            v, s = sets[row + lane, 1], sets[row + lane, 2]
-            for i in range(sets[row + lane, 0]):
+            v, s = of_row[row + lane, 1], of_row[row + lane, 2]
+            for i in range(of_row[row + lane, 0]):
                 solution[s + i] = y[variables[v + i], lane]
 
 
-@compile_kernel(
-    f"void({_LAYOUT}, {_MATRIX}, {_REALS}, {_MATRIX}, {_REALS}, {_REALS}, float64, {_INTS}, "
-    f"{_SETS}, {_MATRIX}, {_REALS})",
-    twins.complete,
-)
-def complete(  # type: ignore[no-untyped-def]
-    side,
-    size,
-    low,
-    high,
-    pattern,
-    variables,
-    variable_start,
-    packed_start,
-    start,
-    solution_start,
-    x,
-    mean,
-    root,
-    solution,
-    log_det,
-    log_det_all,
-    n_observed,
-    sets,
-    rows,
-    log_density,
-):
+@compile_inline
+def _measure(places, x, mean, solved, log_density):  # type: ignore[no-untyped-def]
+    """Set the log densities of rows on the observed side."""
+    of_row, variables = places.of_row, places.variables
+    solution, _, log_det = solved
+    for row in range(places.n_missing_side, len(of_row)):
+        k, v, s = of_row[row, 0], of_row[row, 1], of_row[row, 2]
+        total = 0.0
+        for i in range(k):
+            j = variables[v + i]
+            total += (x[row, j] - mean[j]) * solution[s + i]
+        total += log_det[of_row[row, 3]] + k * LOG_2PI
+        log_density[row] = -0.5 * total
+
+
+@compile_kernel(PLACES, MATRIX, COMPONENT, SOLVED, MATRIX, REALS, twin=twins.complete)
+def complete(places, x, component, solved, rows, log_density):  # type: ignore[no-untyped-def]
     """Set the log densities of all rows; set `rows`, which come first, to the completed z.
 
     On the missing side z has minus the solution in its gaps, the distance is |root z|^2 and
     log|S_oo| = log|S| + log|A_ss|; on the observed side they are z_o' solution and log|A_ss|.
     """
-    n_rows = rows.shape[0]
-    d = mean.size
-    for g in range(side.size):
-        if side[g] == 1:
-            continue
-        for q in range(low[g], high[g]):
-            p = pattern[q]
-            v, s = variable_start[p], solution_start[p]
-            for row in range(start[p], start[p + 1]):
-                total = 0.0
-                for i in range(size[g]):
-                    j = variables[v + i]
-                    total += (x[row, j] - mean[j]) * solution[s + i]
-                total += log_det[p] + n_observed[row] * LOG_2PI
-                log_density[row] = -0.5 * total
-                s += size[g]
+    of_row, variables = places.of_row, places.variables
+    solution, _, log_det = solved
+    mean, root, log_det_all = component.mean, component.root, component.log_det
+    n_rows, d = rows.shape
+    _measure(places, x, mean, solved, log_density)
     z, lengths = empty_vectors(d), empty_vectors(1)
     for row in range(0, n_rows, LANES):
         n_used = min(LANES, n_rows - row)
         _load(x, mean, row, n_rows, z)
         for lane in range(LANES):
             here = row + min(lane, n_used - 1)
-            v, s = sets[here, 1], sets[here, 2]
-            for i in range(sets[here, 0]):
+            v, s = of_row[here, 1], of_row[here, 2]
+            for i in range(of_row[here, 0]):
                 z[variables[v + i], lane] = -solution[s + i]
             lengths[0, lane] = 0.0
         for i in range(0, d, 2 * TILE):
             add_lengths(root, z, lengths, (i, min(2 * TILE, d - i)))
         for lane in range(n_used):
-            constant = log_det_all + log_det[sets[row + lane, 3]]
-            constant += n_observed[row + lane] * LOG_2PI
+            constant = log_det_all + log_det[of_row[row + lane, 3]]
+            constant += (d - of_row[row + lane, 0]) * LOG_2PI
             log_density[row + lane] = -0.5 * (constant + lengths[0, lane])
         if d >= LANES:
             store_rows(rows, z, (row, n_rows - 1))
@@ -238,7 +160,7 @@ def complete(  # type: ignore[no-untyped-def]
                     rows[row + lane, j] = z[j, lane]
 
 
-@compile_kernel(f"float64({_MATRIX}, {_REALS}, {_REALS}, {_MATRIX})", twins.add_rows)
+@compile_kernel(MATRIX, REALS, REALS, MATRIX, twin=twins.add_rows)
 def add_rows(rows, resp, first, second):  # type: ignore[no-untyped-def]
     """Add resp z to `first` and resp z z' to the lower triangle of `second`; return sum resp.
 

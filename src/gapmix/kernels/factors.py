@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gapmix.kernels.compiled import compile_kernel
+from gapmix.kernels.records import INT, INTS, MATRIX
 
 
 def delete_columns_twin(upper: np.ndarray, size: int, positions: np.ndarray) -> None:
@@ -63,8 +64,8 @@ def _delete_columns(upper: np.ndarray, size: int, positions: np.ndarray) -> None
         i += 1
 
 
-_SIGNATURE = "void(float64[:, ::1], int64, int64[::1])"
-delete_columns = compile_kernel(_SIGNATURE, delete_columns_twin)(_delete_columns)
-delete_columns_quickly = compile_kernel(_SIGNATURE, delete_columns_twin, keep_lock=True)(
+_LIKE = (MATRIX, INT, INTS)
+delete_columns = compile_kernel(*_LIKE, twin=delete_columns_twin)(_delete_columns)
+delete_columns_quickly = compile_kernel(*_LIKE, twin=delete_columns_twin, keep_lock=True)(
     _delete_columns
 )

@@ -4,9 +4,6 @@ Matrices are interleaved, element (i, j) of all eight next to each other as one 
 A = U'U are stored row by row, (i, j) at i k - i (i + 1) / 2 + j, with diagonal elements *inverted*.
 Work goes in tiles of TILE x TILE vectors (`kernels.triangles`); if the size is no multiple of TILE,
 the first tile is smaller, where sums are short.
-
-Numba keeps compiled code by the file it is called from: after a change here or in the tiles, touch
-`lanes.py` and `completing.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from gapmix.kernels.compiled import HAS_NUMBA, compile_inline, compile_kernel
-from gapmix.kernels.twins import LANES
+from gapmix.kernels.records import INT, MATRIX, VARIABLE_MATRIX
+from gapmix.plan.layout import LANES
 
 if HAS_NUMBA:  # the tiles speak to Numba's compiler
     from gapmix.kernels.triangles import (
@@ -54,40 +52,40 @@ def _place(base, k, i):  # type: ignore[no-untyped-def]
     return base + i * k - i * (i + 1) // 2
 
 
-@compile_kernel("void(float64[:, ::1], uint32[:, ::1], float64[:, ::1], int64, int64)", None)
+@compile_kernel(MATRIX, VARIABLE_MATRIX, MATRIX, INT, INT)
 def gather_triangle(matrix, place, a, base, k):  # type: ignore[no-untyped-def]
     """Set A in each lane to the rows and columns of a matrix at place[:k, lane]."""
     for i in range(k):
         gather_row(matrix, place, a, (k, i, _place(base, k, i)))
 
 
-@compile_kernel("void(float64[:, ::1], uint32[:, ::1], float64[:, ::1], int64)", None)
+@compile_kernel(MATRIX, VARIABLE_MATRIX, MATRIX, INT)
 def scatter_triangle(matrix, place, a, k):  # type: ignore[no-untyped-def]
     """Add A in each lane to the lower triangle of a matrix, at place[:k, lane], ascending."""
     for j in range(k):
         scatter_column(matrix, place, a, (k, j))
 
 
-@compile_kernel("void(float64[:, ::1], int64, float64[:, ::1], int64)", None)
+@compile_kernel(MATRIX, INT, MATRIX, INT)
 def copy_triangle(a, base, target, k):  # type: ignore[no-untyped-def]
     """Copy matrices that begin at `base` to the beginning of a target."""
     copy(a, target, (base, k * (k + 1) // 2))
 
 
-@compile_kernel("void(float64[:, ::1], int64, float64[:, ::1])", None)
+@compile_kernel(MATRIX, INT, MATRIX)
 def scale_triangle(a, k, weight):  # type: ignore[no-untyped-def]
     """Multiply A by a weight for each lane, (1, LANES), in place."""
     scale(a, weight, (k * (k + 1) // 2,))
 
 
-@compile_kernel("void(float64[:, ::1], int64, float64[:, ::1])", None)
+@compile_kernel(MATRIX, INT, MATRIX)
 def add_square(a, k, b):  # type: ignore[no-untyped-def]
     """Add b b' times a weight to A, in place; the weight of each lane comes after b, in b[k]."""
     for i in range(k):
         add_squares(a, b, (k, i, _place(0, k, i), k))
 
 
-@compile_kernel("void(float64[:, ::1], int64, int64)", None)
+@compile_kernel(MATRIX, INT, INT)
 def cholesky(a, base, k):  # type: ignore[no-untyped-def]
     """Factor A = U'U in place, one row of tiles after the other."""
     i, height = 0, _first_height(k)
@@ -100,7 +98,7 @@ def cholesky(a, base, k):  # type: ignore[no-untyped-def]
         height = TILE
 
 
-@compile_kernel("void(float64[:, ::1], int64, int64, float64[:, ::1])", None)
+@compile_kernel(MATRIX, INT, INT, MATRIX)
 def solve(a, base, k, b):  # type: ignore[no-untyped-def]
     """Solve U'U x = b in place."""
     first = _first_height(k)
@@ -115,7 +113,7 @@ def solve(a, base, k, b):  # type: ignore[no-untyped-def]
         solve_up(a, b, (k, i, _place(base, k, i), height))
 
 
-@compile_kernel("void(float64[:, ::1], int64)", None)
+@compile_kernel(MATRIX, INT)
 def invert(a, k):  # type: ignore[no-untyped-def]
     """Turn U into V = U^-1 and then into the inverse of A, V V', all in place (upper triangle)."""
     first = _first_height(k)

@@ -1,4 +1,4 @@
-"""What a block asks of its patterns, many at a time: gather, factor, solve, fill, add up.
+"""What a block asks of its patterns, many at a time: factor, solve, add up.
 
 Patterns of one size are taken eight at a time and solved side by side (`kernels.interleaved`).
 `kernels.twins` has the same functions in plain NumPy.
@@ -21,194 +21,53 @@ from gapmix.kernels.interleaved import (
     scatter_triangle,
     solve,
 )
-from gapmix.kernels.twins import LANES
+from gapmix.kernels.records import BATCHES, COMPONENT, INT_MATRIX, REALS, SOLVED, SUMS
+from gapmix.plan.layout import LANES
 
-SMALL, MANY_ROWS = 12, 8  # up to this size and from so many rows, inverses are multiplied with
+# Up to this size and from so many rows, inverses are multiplied with: an inverse for eight patterns
+# once, against two triangular solves for each row, in lanes that wait for the largest pattern.
+SMALL, MANY_ROWS = 12, 8
 _LOGS_AT_ONCE = 16  # diagonal elements multiplied before a logarithm is taken
 
-_MATRIX = "float64[:, ::1]"
-_INTS = "int64[::1]"
-_REALS = "float64[::1]"
-# The arrays of `plan.Batches`, in their order. Variables are unsigned: an index that cannot be
-# negative needs no check for it.
-_LAYOUT = ", ".join([_INTS] * 5 + ["uint32[::1]"] + [_INTS] * 4)
 
-
-@compile_kernel(f"void({_MATRIX}, boolean[:, ::1], {_INTS}, {_REALS}, {_MATRIX})", twins.center)
-def center(x, observed, start, mean, z):  # type: ignore[no-untyped-def]
-    """Set z to x - mean where observed and to 0 elsewhere; rows of pattern p share observed[p]."""
-    d = x.shape[1]
-    for p in range(observed.shape[0]):
-        for i in range(start[p], start[p + 1]):
-            for j in range(d):
-                z[i, j] = x[i, j] - mean[j] if observed[p, j] else 0.0
-
-
-@compile_kernel(f"void({_MATRIX}, {_INTS}, {_MATRIX})", twins.take_block)
-def take_block(matrix, variables, block):  # type: ignore[no-untyped-def]
-    """Set block to the rows and columns of a matrix at these variables."""
-    for i in range(variables.size):
-        line = matrix[variables[i]]
-        for j in range(variables.size):
-            block[i, j] = line[variables[j]]
-
-
-@compile_kernel(f"void({_MATRIX}, {_INTS}, {_MATRIX}, float64)", twins.add_lower)
-def add_lower(total, variables, block, weight):  # type: ignore[no-untyped-def]
-    """Add weight times the lower triangle of a block to a matrix at these variables."""
-    for i in range(variables.size):
-        line = total[variables[i]]
-        for j in range(i + 1):
-            line[variables[j]] += weight * block[i, j]
-
-
-@compile_kernel(f"void({_MATRIX}, {_REALS}, {_MATRIX}, {_REALS})", twins.weigh)
-def weigh(rows, resp, weighted, first):  # type: ignore[no-untyped-def]
-    """Collect sqrt(resp) times the rows that have some, and add the sum of resp times rows."""
-    d = rows.shape[1]
-    n_used = 0
-    for i in range(resp.size):
-        if resp[i] > 0.0:
-            share = np.sqrt(resp[i])
-            for j in range(d):
-                weighted[n_used, j] = share * rows[i, j]
-                first[j] += resp[i] * rows[i, j]
-            n_used += 1
-
-
-@compile_kernel(f"void({_LAYOUT}, {_MATRIX}, {_MATRIX}, {_REALS})", twins.gather)
-def gather(  # type: ignore[no-untyped-def]
-    side,
-    size,
-    low,
-    high,
-    pattern,
-    variables,
-    variable_start,
-    packed_start,
-    start,
-    solution_start,
-    missing_source,
-    observed_source,
-    solution,
-):
-    """Collect right-hand sides: for each row, its source's values at the pattern's variables."""
-    for g in range(side.size):
-        k = size[g]
-        source = missing_source if side[g] == 1 else observed_source
-        for q in range(low[g], high[g]):
-            p = pattern[q]
-            v = variable_start[p]
-            s = solution_start[p]
+@compile_kernel(BATCHES, INT_MATRIX, twin=twins.find_places)
+def find_places(batches, of_row):  # type: ignore[no-untyped-def]
+    """Set for each row: size of its set, first variable, first of its solution, pattern."""
+    start, variable_start = batches.start, batches.variable_start
+    solution_start = batches.solution_start
+    for g in range(batches.size.size):
+        k = batches.size[g]
+        for q in range(batches.low[g], batches.high[g]):
+            p = batches.pattern[q]
             for row in range(start[p], start[p + 1]):
-                for i in range(k):
-                    solution[s + i] = source[row, variables[v + i]]
-                s += k
+                of_row[row, 0] = k
+                of_row[row, 1] = variable_start[p]
+                of_row[row, 2] = solution_start[p] + (row - start[p]) * k
+                of_row[row, 3] = p
 
 
-@compile_kernel(f"void({_LAYOUT}, {_MATRIX}, {_MATRIX}, {_REALS})", twins.gather_products)
-def gather_products(  # type: ignore[no-untyped-def]
-    side,
-    size,
-    low,
-    high,
-    pattern,
-    variables,
-    variable_start,
-    packed_start,
-    start,
-    solution_start,
-    prec,
-    z,
-    solution,
-):
-    """Do what `gather` does, with (prec z) at the missing variables computed on the way.
-
-    Cheaper than the whole product when few variables are missing.
-    """
-    d = z.shape[1]
-    for g in range(side.size):
-        k = size[g]
-        for q in range(low[g], high[g]):
-            p = pattern[q]
-            v = variable_start[p]
-            s = solution_start[p]
-            for row in range(start[p], start[p + 1]):
-                values = z[row]
-                if side[g] == 0:
-                    for i in range(k):
-                        solution[s + i] = values[variables[v + i]]
-                else:
-                    for i in range(k):
-                        line = prec[variables[v + i]]
-                        total = 0.0
-                        for j in range(d):
-                            total += line[j] * values[j]
-                        solution[s + i] = total
-                s += k
+@compile_inline
+def _largest(batches):  # type: ignore[no-untyped-def]
+    """Return the largest size of index sets solved in lanes; they ascend."""
+    return max(1, batches.size[batches.n_small - 1] if batches.n_small else 1)
 
 
-@compile_kernel(f"void({_LAYOUT}, {_MATRIX}, {_REALS}, {_REALS})", twins.measure)
-def measure(  # type: ignore[no-untyped-def]
-    side,
-    size,
-    low,
-    high,
-    pattern,
-    variables,
-    variable_start,
-    packed_start,
-    start,
-    solution_start,
-    z,
-    solution,
-    distance,
-):
-    """Set the distance of rows on the observed side, z_o' S_oo^-1 z_o."""
-    for g in range(side.size):
-        k = size[g]
-        if side[g] == 1:
-            continue
-        for q in range(low[g], high[g]):
-            p = pattern[q]
-            v = variable_start[p]
-            s = solution_start[p]
-            for row in range(start[p], start[p + 1]):
-                total = 0.0
-                for i in range(k):
-                    total += z[row, variables[v + i]] * solution[s + i]
-                distance[row] = total
-                s += k
+@compile_inline
+def _find_variables(variables, variable_start, chosen, k, place):  # type: ignore[no-untyped-def]
+    """Set place[:k, lane] to the variables of the pattern chosen for each lane."""
+    for lane in range(LANES):
+        v = variable_start[chosen[lane]]
+        for i in range(k):
+            place[i, lane] = variables[v + i]
 
 
-@compile_kernel(f"void({_LAYOUT}, {_REALS}, {_MATRIX})", twins.fill)
-def fill(  # type: ignore[no-untyped-def]
-    side,
-    size,
-    low,
-    high,
-    pattern,
-    variables,
-    variable_start,
-    packed_start,
-    start,
-    solution_start,
-    solution,
-    rows,
-):
-    """Fill the gaps of rows on the missing side: minus the solution, at the missing variables."""
-    for g in range(side.size):
-        k = size[g]
-        if side[g] == 0:
-            continue
-        for q in range(low[g], high[g]):
-            p = pattern[q]
-            v = variable_start[p]
-            s = solution_start[p]
-            for row in range(start[p], start[p + 1]):
-                for i in range(k):
-                    rows[row, variables[v + i]] = -solution[s + i]
-                s += k
+@compile_inline
+def _most_rows(start, chosen, n_used):  # type: ignore[no-untyped-def]
+    """Return how many rows the largest of the chosen patterns has."""
+    most = 0
+    for lane in range(n_used):
+        most = max(most, start[chosen[lane] + 1] - start[chosen[lane]])
+    return most
 
 
 @compile_inline
@@ -226,6 +85,21 @@ def _collect(packed, base, origin, k, factor):  # type: ignore[no-untyped-def]
     for e in range(n_elements):
         for lane in range(LANES):
             factor[e, lane] = packed[first[lane] + e, lane_of[lane]]
+
+
+@compile_inline
+def _take_logs(packed, base, k, products, logs):  # type: ignore[no-untyped-def]
+    """Set the log determinant of each lane from the factors."""
+    for lane in range(LANES):
+        products[lane], logs[lane] = 1.0, 0.0
+    for i in range(k):
+        diagonal = base + i * k - i * (i + 1) // 2 + i
+        for lane in range(LANES):
+            products[lane] *= packed[diagonal, lane]
+        if (i + 1) % _LOGS_AT_ONCE == 0 or i == k - 1:
+            for lane in range(LANES):
+                logs[lane] -= 2.0 * np.log(products[lane])
+                products[lane] = 1.0
 
 
 @compile_inline
@@ -247,94 +121,67 @@ def _multiply_rows(inverse, lane, k, solution, first, n_rows, right):  # type: i
             place += k - i
 
 
-@compile_kernel(
-    f"int64({_MATRIX}, {_MATRIX}, {_LAYOUT}, {_REALS}, {_MATRIX}, {_REALS})",
-    twins.solve_block,
-)
-def solve_block(  # type: ignore[no-untyped-def]
-    prec,
-    sigma,
-    side,
-    size,
-    low,
-    high,
-    pattern,
-    variables,
-    variable_start,
-    packed_start,
-    start,
-    solution_start,
-    solution,
-    packed,
-    log_det,
-):
+@compile_inline
+def _load_rows(solution, solution_start, start, chosen, r, k, work):  # type: ignore[no-untyped-def]
+    """Set work[:k, lane] to row r of each chosen pattern; one without takes its first row."""
+    for lane in range(LANES):
+        p = chosen[lane]
+        s = solution_start[p] + (r if r < start[p + 1] - start[p] else 0) * k
+        for i in range(k):
+            work[i, lane] = solution[s + i]
+
+
+@compile_kernel(BATCHES, COMPONENT, SOLVED, twin=twins.solve_block)
+def solve_block(batches, component, solved):  # type: ignore[no-untyped-def]
     """Factor A_ss of every pattern and solve with it, in place of the right-hand sides.
 
-    Groups g have `side[g]` (1 missing: A = prec; 0 observed: A = sigma), `size[g]` and the patterns
-    pattern[low[g]:high[g]]. On entry `solution` holds right-hand sides (rows of a pattern
-    together, k numbers each, from solution_start[p] on), on return A_ss^-1 times them. `packed`
-    receives the factors and `log_det` (P_b,) log|A_ss|. Returns -1, or a pattern that has no
-    factor.
+    On the missing side A is the precision, on the observed side the covariance. On entry
+    `solved.solution` holds right-hand sides (rows of a pattern together), on return A_ss^-1 times
+    them. Factors and log determinants are set. Returns -1, or a pattern that has no factor.
     """
-    work = empty_vectors(max(1, size.max() if size.size else 1))
+    work = empty_vectors(_largest(batches))
     place = np.empty(work.shape, dtype=np.uint32)
-    origin = np.empty(LANES, dtype=np.int64)
-    inverse = empty_vectors(SMALL * (SMALL + 1) // 2)
-    right = np.empty(SMALL)
-    products = np.empty(LANES)
-    for g in range(side.size):
-        k = size[g]
-        matrix = prec if side[g] == 1 else sigma
-        n_elements = k * (k + 1) // 2
-        for q in range(low[g], high[g], LANES):
-            n_used = min(LANES, high[g] - q)
-            base = packed_start[g] + (q - low[g]) // LANES * n_elements
+    origin, chosen = np.empty(LANES, dtype=np.int64), np.empty(LANES, dtype=np.int64)
+    inverse, right = empty_vectors(SMALL * (SMALL + 1) // 2), np.empty(SMALL)
+    products, logs = np.empty(LANES), np.empty(LANES)
+    solution, packed, log_det = solved
+    pattern, start, solution_start = batches.pattern, batches.start, batches.solution_start
+    variables, variable_start = batches.variables, batches.variable_start
+    for g in range(batches.n_small):
+        k, low, high = batches.size[g], batches.low[g], batches.high[g]
+        group, n_elements = batches.packed_start[g], k * (k + 1) // 2
+        matrix = component.prec if batches.side[g] == 1 else component.sigma
+        for q in range(low, high, LANES):
+            n_used, base = min(LANES, high - q), group + (q - low) // LANES * n_elements
             for lane in range(LANES):
                 # lanes without a pattern of their own repeat the first one
-                v = variable_start[pattern[q + (lane if lane < n_used else 0)]]
-                for i in range(k):
-                    place[i, lane] = variables[v + i]
+                chosen[lane] = pattern[q + (lane if lane < n_used else 0)]
+            _find_variables(variables, variable_start, chosen, k, place)
             gather_triangle(matrix, place, packed, base, k)
             cholesky(packed, base, k)
-
-            for lane in range(LANES):
-                products[lane] = 1.0
-            for lane in range(n_used):
-                log_det[pattern[q + lane]] = 0.0
-            for i in range(k):
-                diagonal = base + i * k - i * (i + 1) // 2 + i
-                for lane in range(LANES):
-                    products[lane] *= packed[diagonal, lane]
-                if (i + 1) % _LOGS_AT_ONCE == 0 or i == k - 1:
-                    for lane in range(n_used):
-                        log_det[pattern[q + lane]] -= 2.0 * np.log(products[lane])
-                        products[lane] = 1.0
+            _take_logs(packed, base, k, products, logs)
             most = 0
             for lane in range(n_used):
-                p = pattern[q + lane]
+                p = chosen[lane]
+                log_det[p] = logs[lane]
                 if not np.isfinite(log_det[p]):
                     return p
                 most = max(most, start[p + 1] - start[p])
             if k <= SMALL and most >= MANY_ROWS:  # the inverse pays for itself
                 for lane in range(LANES):
-                    origin[lane] = q - low[g] + lane
-                _collect(packed, packed_start[g], origin, k, inverse)
+                    origin[lane] = q - low + lane
+                _collect(packed, group, origin, k, inverse)
                 invert(inverse, k)
                 for lane in range(n_used):
-                    p = pattern[q + lane]
-                    n_rows = start[p + 1] - start[p]
-                    _multiply_rows(inverse, lane, k, solution, solution_start[p], n_rows, right)
+                    p = chosen[lane]
+                    first, n_rows = solution_start[p], start[p + 1] - start[p]
+                    _multiply_rows(inverse, lane, k, solution, first, n_rows, right)
                 continue
             for r in range(most):
-                for lane in range(LANES):
-                    p = pattern[q + (lane if lane < n_used else 0)]
-                    here = r if r < start[p + 1] - start[p] else 0
-                    s = solution_start[p] + here * k
-                    for i in range(k):
-                        work[i, lane] = solution[s + i]
+                _load_rows(solution, solution_start, start, chosen, r, k, work)
                 solve(packed, base, k, work)
                 for lane in range(n_used):
-                    p = pattern[q + lane]
+                    p = chosen[lane]
                     if r < start[p + 1] - start[p]:
                         s = solution_start[p] + r * k
                         for i in range(k):
@@ -342,81 +189,53 @@ def solve_block(  # type: ignore[no-untyped-def]
     return -1
 
 
-@compile_kernel(
-    f"void({_LAYOUT}, {_REALS}, {_MATRIX}, {_REALS}, {_MATRIX}, {_MATRIX}, {_REALS})",
-    twins.add_block,
-)
-def add_block(  # type: ignore[no-untyped-def]
-    side,
-    size,
-    low,
-    high,
-    pattern,
-    variables,
-    variable_start,
-    packed_start,
-    start,
-    solution_start,
-    solution,
-    packed,
-    resp,
-    second,
-    dual_second,
-    dual_first,
-):
+@compile_kernel(BATCHES, SOLVED, REALS, SUMS, twin=twins.add_block)
+def add_block(batches, solved, resp, sums):  # type: ignore[no-untyped-def]
     """Add weighted inverses of A_ss, and for the observed side the solutions, in place.
 
     Missing side: second += w A_ss^-1. Observed side: dual_second += sum resp a a' - w A_ss^-1 and
     dual_first += sum resp a. Lower triangles only. Patterns without responsibility cost nothing.
     """
-    largest = max(1, size.max() if size.size else 1)
-    inverse = empty_vectors(largest * (largest + 1) // 2)
-    right = empty_vectors(largest + 1)
+    largest = _largest(batches)
+    inverse, right = empty_vectors(largest * (largest + 1) // 2), empty_vectors(largest + 1)
     place = np.empty((largest, LANES), dtype=np.uint32)
-    origin = np.empty(LANES, dtype=np.int64)
+    origin, chosen = np.empty(LANES, dtype=np.int64), np.empty(LANES, dtype=np.int64)
     weight = empty_vectors(1)
-    for g in range(side.size):
-        k = size[g]
+    solution, packed, _ = solved
+    pattern, start, solution_start = batches.pattern, batches.start, batches.solution_start
+    variables, variable_start = batches.variables, batches.variable_start
+    dual_first = sums.dual_first
+    for g in range(batches.n_small):
+        k, low, high = batches.size[g], batches.low[g], batches.high[g]
         if k == 0:
             continue
-        total = second if side[g] == 1 else dual_second
+        observed_side = batches.side[g] == 0
+        total = sums.dual_second if observed_side else sums.second
         n_chosen = 0
-        for q in range(low[g], high[g]):
+        for q in range(low, high):
             p = pattern[q]
             w = 0.0
             for row in range(start[p], start[p + 1]):
                 w += resp[row]
             if w > 0.0:
-                weight[0, n_chosen] = w
-                origin[n_chosen] = q - low[g]
+                weight[0, n_chosen] = -w if observed_side else w
+                origin[n_chosen], chosen[n_chosen] = q - low, p
                 n_chosen += 1
-            if n_chosen == 0 or (n_chosen < LANES and q < high[g] - 1):
+            if n_chosen == 0 or (n_chosen < LANES and q < high - 1):
                 continue
-            for lane in range(LANES):
-                if lane >= n_chosen:  # the first one again, without weight
-                    origin[lane], weight[0, lane] = origin[0], 0.0
-                v = variable_start[pattern[low[g] + origin[lane]]]
-                for i in range(k):
-                    place[i, lane] = variables[v + i]
-            _collect(packed, packed_start[g], origin, k, inverse)
+            for lane in range(n_chosen, LANES):  # the first one again, without weight
+                origin[lane], chosen[lane], weight[0, lane] = origin[0], chosen[0], 0.0
+            _find_variables(variables, variable_start, chosen, k, place)
+            _collect(packed, batches.packed_start[g], origin, k, inverse)
             invert(inverse, k)
-            if side[g] == 0:
-                for lane in range(LANES):
-                    weight[0, lane] = -weight[0, lane]
             scale_triangle(inverse, k, weight)
-            most = 0
-            if side[g] == 0:
-                for lane in range(n_chosen):
-                    p = pattern[low[g] + origin[lane]]
-                    most = max(most, start[p + 1] - start[p])
-            for r in range(most):
+            for r in range(_most_rows(start, chosen, n_chosen) if observed_side else 0):
+                _load_rows(solution, solution_start, start, chosen, r, k, right)
                 for lane in range(LANES):
-                    p = pattern[low[g] + origin[lane]]
+                    p = chosen[lane]
                     here = lane < n_chosen and r < start[p + 1] - start[p]
                     right[k, lane] = resp[start[p] + r] if here else 0.0
-                    s = solution_start[p] + (r if here else 0) * k
                     for i in range(k):
-                        right[i, lane] = solution[s + i]
                         dual_first[place[i, lane]] += right[k, lane] * right[i, lane]
                 add_square(inverse, k, right)
             scatter_triangle(total, place, inverse, k)

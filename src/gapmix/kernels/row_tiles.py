@@ -6,7 +6,6 @@ from typing import Any
 
 from llvmlite import ir
 
-from gapmix.kernels.twins import LANES
 from gapmix.kernels.vectors import (
     TILE,
     Value,
@@ -16,6 +15,7 @@ from gapmix.kernels.vectors import (
     integer,
     zero,
 )
+from gapmix.plan.layout import LANES
 
 DOT_ROWS = 4  # rows multiplied at a time, so that loads of the other factor are shared
 

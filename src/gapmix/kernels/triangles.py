@@ -17,7 +17,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from gapmix.kernels.twins import LANES
 from gapmix.kernels.vectors import (
     INT,
     TILE,
@@ -30,6 +29,7 @@ from gapmix.kernels.vectors import (
     integer,
     zero,
 )
+from gapmix.plan.layout import LANES
 
 
 def _write_factor_corner(w: Writer, base: Value, k: Value, i: Value, row: Value, h: int) -> None:

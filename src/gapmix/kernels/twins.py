@@ -1,4 +1,4 @@
-"""The kernels of `kernels.lanes` in plain NumPy: slow, obvious, and used when Numba is missing.
+"""The kernels in plain NumPy: slow, obvious, and used when Numba is missing.
 
 They keep the same contract, layout of the factors included, so that either can follow the other.
 """
@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-LANES = 8
+from gapmix.kernels.records import Component, Places, Solved, Sums
+from gapmix.plan.layout import LANES, Batches
+
 LOG_2PI = float(np.log(2.0 * np.pi))
 LINE = 64  # bytes of a line of the cache
 
@@ -45,176 +47,77 @@ def weigh(rows: np.ndarray, resp: np.ndarray, weighted: np.ndarray, first: np.nd
     first += resp[used] @ rows[used]
 
 
+def find_places(batches: Batches, of_row: np.ndarray) -> None:
+    """Set for each row: size of its set, first variable, first of its solution, pattern."""
+    for g, p, _, _ in _walk(batches, len(batches.size)):
+        rows = np.arange(batches.start[p], batches.start[p + 1])
+        first = batches.solution_start[p] + (rows - rows[:1]) * batches.size[g]
+        of_row[rows, 0], of_row[rows, 1] = batches.size[g], batches.variable_start[p]
+        of_row[rows, 2], of_row[rows, 3] = first, p
+
+
+def _cells(places: Places) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return row, variable, and place in the solutions, of every element of the rows' sets."""
+    size, first, solution_start, _ = places.of_row.T
+    row = np.repeat(np.arange(len(size)), size)
+    within = np.arange(len(row)) - (np.cumsum(size) - size)[row]
+    return row, places.variables[first[row] + within], solution_start[row] + within
+
+
 def gather(
-    side: np.ndarray,
-    size: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    pattern: np.ndarray,
-    variables: np.ndarray,
-    variable_start: np.ndarray,
-    packed_start: np.ndarray,
-    start: np.ndarray,
-    solution_start: np.ndarray,
-    missing_source: np.ndarray,
-    observed_source: np.ndarray,
-    solution: np.ndarray,
+    places: Places, missing_source: np.ndarray, observed_source: np.ndarray, solution: np.ndarray
 ) -> None:
     """Collect right-hand sides: for each row, its source's values at the pattern's variables."""
-    for g, p, _, _ in _walk(size, low, high, pattern, packed_start):
-        v = variables[variable_start[p] : variable_start[p] + size[g]]
-        source = missing_source if side[g] == 1 else observed_source
-        values = source[start[p] : start[p + 1]][:, v].ravel()
-        solution[solution_start[p] : solution_start[p] + values.size] = values
+    row, variable, at = _cells(places)
+    missing = row < places.n_missing_side
+    for source, here in ((missing_source, missing), (observed_source, ~missing)):
+        solution[at[here]] = source[row[here], variable[here]]
 
 
-def gather_products(
-    side: np.ndarray,
-    size: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    pattern: np.ndarray,
-    variables: np.ndarray,
-    variable_start: np.ndarray,
-    packed_start: np.ndarray,
-    start: np.ndarray,
-    solution_start: np.ndarray,
-    prec: np.ndarray,
-    z: np.ndarray,
-    solution: np.ndarray,
-) -> None:
+def gather_products(places: Places, prec: np.ndarray, z: np.ndarray, solution: np.ndarray) -> None:
     """Do what `gather` does, with (prec z) at the missing variables computed on the way."""
-    layout = (side, size, low, high, pattern, variables, variable_start, packed_start, start)
-    gather(*layout, solution_start, z @ prec, z, solution)
+    gather(places, z @ prec, z, solution)
 
 
-def measure(
-    side: np.ndarray,
-    size: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    pattern: np.ndarray,
-    variables: np.ndarray,
-    variable_start: np.ndarray,
-    packed_start: np.ndarray,
-    start: np.ndarray,
-    solution_start: np.ndarray,
-    z: np.ndarray,
-    solution: np.ndarray,
-    distance: np.ndarray,
-) -> None:
+def measure(places: Places, z: np.ndarray, solution: np.ndarray, distance: np.ndarray) -> None:
     """Set the distance of rows on the observed side, z_o' S_oo^-1 z_o."""
-    for g, p, _, _ in _walk(size, low, high, pattern, packed_start):
-        if side[g] == 0:
-            v = variables[variable_start[p] : variable_start[p] + size[g]]
-            s, n_rows = int(solution_start[p]), int(start[p + 1] - start[p])
-            a = solution[s : s + n_rows * v.size].reshape(n_rows, v.size)
-            distance[start[p] : start[p + 1]] = (z[start[p] : start[p + 1]][:, v] * a).sum(axis=1)
+    row, variable, at = _cells(places)
+    lengths = np.bincount(row, z[row, variable] * solution[at], len(z))
+    distance[places.n_missing_side :] = lengths[places.n_missing_side :]
 
 
-def fill(
-    side: np.ndarray,
-    size: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    pattern: np.ndarray,
-    variables: np.ndarray,
-    variable_start: np.ndarray,
-    packed_start: np.ndarray,
-    start: np.ndarray,
-    solution_start: np.ndarray,
-    solution: np.ndarray,
-    rows: np.ndarray,
-) -> None:
+def fill(places: Places, solution: np.ndarray, rows: np.ndarray) -> None:
     """Fill the gaps of rows on the missing side: minus the solution, at the missing variables."""
-    for g, p, _, _ in _walk(size, low, high, pattern, packed_start):
-        if side[g] == 1:
-            v = variables[variable_start[p] : variable_start[p] + size[g]]
-            s, n_rows = int(solution_start[p]), int(start[p + 1] - start[p])
-            values = solution[s : s + n_rows * v.size].reshape(n_rows, v.size)
-            rows[start[p] : start[p + 1], v] = -values
+    row, variable, at = _cells(places)
+    here = row < places.n_missing_side
+    rows[row[here], variable[here]] = -solution[at[here]]
 
 
-def find_sets(
-    side: np.ndarray,
-    size: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    pattern: np.ndarray,
-    variables: np.ndarray,
-    variable_start: np.ndarray,
-    packed_start: np.ndarray,
-    start: np.ndarray,
-    solution_start: np.ndarray,
-    sets: np.ndarray,
-) -> None:
-    """Set for rows on the missing side: size, first variable, first of its solution, pattern."""
-    for g, p, _, _ in _walk(size, low, high, pattern, packed_start):
-        if side[g] == 1:
-            rows = np.arange(start[p], start[p + 1])
-            sets[rows, 0], sets[rows, 1], sets[rows, 3] = size[g], variable_start[p], p
-            sets[rows, 2] = solution_start[p] + (rows - start[p]) * size[g]
-
-
-def prepare(
-    side: np.ndarray,
-    size: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    pattern: np.ndarray,
-    variables: np.ndarray,
-    variable_start: np.ndarray,
-    packed_start: np.ndarray,
-    start: np.ndarray,
-    solution_start: np.ndarray,
-    x: np.ndarray,
-    mean: np.ndarray,
-    prec: np.ndarray,
-    solution: np.ndarray,
-    sets: np.ndarray,
-) -> None:
-    """Collect right-hand sides: (prec z)_m of rows with `sets`, z_o of the others; z = x - mean."""
-    layout = (side, size, low, high, pattern, variables, variable_start, packed_start, start)
-    z = x - mean
-    for g, p, _, _ in _walk(size, low, high, pattern, packed_start):
-        if side[g] == 1:
-            v = variables[variable_start[p] : variable_start[p] + size[g]]
-            z[start[p] : start[p + 1], v] = 0.0
-    gather(*layout, solution_start, z @ prec, z, solution)
+def collect(places: Places, x: np.ndarray, component: Component, solution: np.ndarray) -> None:
+    """Collect right-hand sides: (prec z)_m or z_o of each row, z = x - mean."""
+    z = x - component.mean
+    fill(places, np.zeros_like(solution), z)
+    gather(places, z @ component.prec, z, solution)
 
 
 def complete(
-    side: np.ndarray,
-    size: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    pattern: np.ndarray,
-    variables: np.ndarray,
-    variable_start: np.ndarray,
-    packed_start: np.ndarray,
-    start: np.ndarray,
-    solution_start: np.ndarray,
+    places: Places,
     x: np.ndarray,
-    mean: np.ndarray,
-    root: np.ndarray,
-    solution: np.ndarray,
-    log_det: np.ndarray,
-    log_det_all: float,
-    n_observed: np.ndarray,
-    sets: np.ndarray,
+    component: Component,
+    solved: Solved,
     rows: np.ndarray,
     log_density: np.ndarray,
 ) -> None:
     """Set the log densities of all rows; set `rows`, which come first, to the completed z."""
-    layout = (side, size, low, high, pattern, variables, variable_start, packed_start, start)
-    m = len(rows)
-    z, distance = x - mean, np.empty(len(x))
-    measure(*layout, solution_start, z, solution, distance)
-    fill(*layout, solution_start, solution, z)
+    m, (n, d) = places.n_missing_side, x.shape
+    z, distance = x - component.mean, np.empty(n)
+    measure(places, z, solved.solution, distance)
+    fill(places, solved.solution, z)
     rows[:] = z[:m]
-    distance[:m] = log_det_all + ((rows @ root.T) ** 2).sum(axis=1)
-    distance += np.repeat(log_det, np.diff(start))
-    log_density[:] = -0.5 * (n_observed * LOG_2PI + distance)
+    distance[:m] = component.log_det + ((rows @ component.root.T) ** 2).sum(axis=1)
+    size, pattern = places.of_row[:, 0], places.of_row[:, 3]
+    n_observed = np.where(np.arange(n) < m, d - size, size)
+    log_density[:] = -0.5 * (n_observed * LOG_2PI + solved.log_det[pattern] + distance)
 
 
 def add_rows(rows: np.ndarray, resp: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
@@ -224,92 +127,62 @@ def add_rows(rows: np.ndarray, resp: np.ndarray, first: np.ndarray, second: np.n
     return float(resp.sum())
 
 
-def solve_block(
-    prec: np.ndarray,
-    sigma: np.ndarray,
-    side: np.ndarray,
-    size: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    pattern: np.ndarray,
-    variables: np.ndarray,
-    variable_start: np.ndarray,
-    packed_start: np.ndarray,
-    start: np.ndarray,
-    solution_start: np.ndarray,
-    solution: np.ndarray,
-    packed: np.ndarray,
-    log_det: np.ndarray,
-) -> int:
+def solve_block(batches: Batches, component: Component, solved: Solved) -> int:
     """Factor A_ss of every pattern and solve with it, in place of the right-hand sides."""
-    for g, p, base, lane in _walk(size, low, high, pattern, packed_start):
-        k = int(size[g])
-        v = variables[variable_start[p] : variable_start[p] + k]
-        matrix = prec if side[g] == 1 else sigma
+    for g, p, base, lane in _walk(batches, batches.n_small):
+        k = int(batches.size[g])
+        v = batches.variables[batches.variable_start[p] :][:k]
+        matrix = component.prec if batches.side[g] == 1 else component.sigma
         try:
             chol = np.linalg.cholesky(matrix[np.ix_(v, v)])
         except np.linalg.LinAlgError:
             return p
-        log_det[p] = 2.0 * np.log(np.diagonal(chol)).sum()
+        solved.log_det[p] = 2.0 * np.log(np.diagonal(chol)).sum()
         stored = chol.T.copy()
         np.fill_diagonal(stored, 1.0 / np.diagonal(chol))
-        packed[base : base + k * (k + 1) // 2, lane] = stored[np.triu_indices(k)]
-        n_rows = int(start[p + 1] - start[p])
-        part = slice(int(solution_start[p]), int(solution_start[p]) + n_rows * k)
-        right = solution[part].reshape(n_rows, k)
-        solution[part] = np.linalg.solve(chol.T, np.linalg.solve(chol, right.T)).T.ravel()
+        solved.packed[base : base + k * (k + 1) // 2, lane] = stored[np.triu_indices(k)]
+        right = _solutions(batches, p, k, solved.solution)
+        right[:] = np.linalg.solve(chol.T, np.linalg.solve(chol, right.T)).T
     return -1
 
 
-def add_block(
-    side: np.ndarray,
-    size: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    pattern: np.ndarray,
-    variables: np.ndarray,
-    variable_start: np.ndarray,
-    packed_start: np.ndarray,
-    start: np.ndarray,
-    solution_start: np.ndarray,
-    solution: np.ndarray,
-    packed: np.ndarray,
-    resp: np.ndarray,
-    second: np.ndarray,
-    dual_second: np.ndarray,
-    dual_first: np.ndarray,
-) -> None:
+def add_block(batches: Batches, solved: Solved, resp: np.ndarray, sums: Sums) -> None:
     """Add weighted inverses of A_ss, and for the observed side the solutions, in place."""
-    for g, p, base, lane in _walk(size, low, high, pattern, packed_start):
-        k = int(size[g])
-        v = variables[variable_start[p] : variable_start[p] + k]
-        r = resp[start[p] : start[p + 1]]
+    for g, p, base, lane in _walk(batches, batches.n_small):
+        k = int(batches.size[g])
+        v = batches.variables[batches.variable_start[p] :][:k]
+        r = resp[batches.start[p] : batches.start[p + 1]]
         if not r.sum() > 0:
             continue
         upper = np.zeros((k, k))
-        upper[np.triu_indices(k)] = packed[base : base + k * (k + 1) // 2, lane]
+        upper[np.triu_indices(k)] = solved.packed[base : base + k * (k + 1) // 2, lane]
         np.fill_diagonal(upper, 1.0 / np.diagonal(upper))
         half = np.linalg.inv(upper.T)
         inverse = r.sum() * (half.T @ half)
-        if side[g] == 1:
-            second[np.ix_(v, v)] += np.tril(inverse)
+        if batches.side[g] == 1:
+            sums.second[np.ix_(v, v)] += np.tril(inverse)
             continue
-        s = int(solution_start[p])
-        a = solution[s : s + len(r) * k].reshape(len(r), k)
-        dual_second[np.ix_(v, v)] += np.tril((a.T * r) @ a - inverse)
-        dual_first[v] += r @ a
+        a = _solutions(batches, p, k, solved.solution)
+        sums.dual_second[np.ix_(v, v)] += np.tril((a.T * r) @ a - inverse)
+        sums.dual_first[v] += r @ a
 
 
-def _walk(
-    size: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    pattern: np.ndarray,
-    packed_start: np.ndarray,
-) -> Iterator[tuple[int, int, int, int]]:
+def _solutions(batches: Batches, p: int, k: int, solution: np.ndarray) -> np.ndarray:
+    """Return the solutions of the rows of pattern p, (r, k), as a view."""
+    n_rows = int(batches.start[p + 1] - batches.start[p])
+    return solution[int(batches.solution_start[p]) :][: n_rows * k].reshape(n_rows, k)
+
+
+def _walk(batches: Batches, n_groups: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield group, pattern, first row of its factor in `packed`, and lane."""
-    for g in range(len(size)):
-        n_elements = int(size[g] * (size[g] + 1) // 2)
-        for q in range(int(low[g]), int(high[g])):
-            batch, lane = divmod(q - int(low[g]), LANES)
-            yield g, int(pattern[q]), int(packed_start[g]) + batch * n_elements, lane
+    for g in range(n_groups):
+        n_elements = int(batches.size[g] * (batches.size[g] + 1) // 2)
+        low, high = int(batches.low[g]), int(batches.high[g])
+        for q in range(low, high):
+            batch, lane = divmod(q - low, LANES)
+            yield (
+                g,
+                int(batches.pattern[q]),
+                int(batches.packed_start[g]) + batch * n_elements,
+                lane,
+            )

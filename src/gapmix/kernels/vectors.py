@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from gapmix.kernels.twins import LANES
+from gapmix.plan.layout import LANES
 
 # Registers hold TILE^2 sums and TILE + 1 operands: 32 of 64 bytes, or 16 of 32 bytes.
 TILE = 4 if binding.get_host_cpu_features().get("avx512f") else 2

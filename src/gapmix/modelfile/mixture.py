@@ -17,8 +17,9 @@ from gapmix.estimators.validation import LARGEST_VALUE
 from gapmix.fitting.matrix import FARTHEST, LARGEST
 from gapmix.modelfile.values import decode, encode
 from gapmix.parameters import SMALLEST_VARIANCE, Parameters
+from gapmix.plan.forests import Cluster
 from gapmix.plan.patterns import Patterns
-from gapmix.plan.planner import Cluster, Plan
+from gapmix.plan.planner import Plan
 from gapmix.solvers import SOLVERS
 from gapmix.storage.recordfile import ModelFileError
 from gapmix.structures import STRUCTURES, Structure

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.plan.planner import TreeOptions
+from gapmix.plan.forests import TreeOptions
 from gapmix.selection.sizes import Candidate
 from gapmix.storage.recordfile import ModelFileError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from gapmix.plan.planner import Plan, TreeOptions
+from gapmix.plan.forests import TreeOptions
+from gapmix.plan.planner import Plan
 
 __all__ = ["Plan", "TreeOptions"]

@@ -2,7 +2,8 @@
 
 Times of primitives are kept at a few sizes and interpolated in logarithms.
 `solvers/calibrate.py` measures them; DEFAULT holds one machine's, good enough to rank solvers on
-another.
+another. It is what `python -c "from gapmix.solvers import calibrate; print(calibrate.measure())"`
+prints, rounded.
 """
 
 from __future__ import annotations

@@ -6,27 +6,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.plan.patterns import Patterns, find_patterns, reorder
-from gapmix.plan.planner import (
+from gapmix.plan.forests import Cluster, Route
+from gapmix.plan.layout import (
     LANES,
     Batches,
-    Cluster,
     Group,
-    Route,
     group_patterns,
     lay_out,
     on_missing_side,
     sequence,
 )
+from gapmix.plan.patterns import Patterns, find_patterns, reorder
 from gapmix.units import Scaling
 
+# Small blocks stay in the cache from the first kernel to the last and let threads share the work;
+# large ones have long matrix products and more patterns of a size to solve side by side. Try others
+# with `python -m benchmarks.growth`.
 BLOCK_BYTES = 5 * 2**19, 8 * 2**20  # working memory of a block, of small and of large tables
 BLOCK_SHARE = 0.25  # of the table, in between; not critical within a factor of 4
 MIN_BLOCK_ROWS = 32
 WIDE = 256  # from so many columns on, as many rows: each block touches whole d x d matrices
 MAX_BLOCK_ROWS = 4096
-N_LANES = 4
-COMPRESS_FROM = 4  # rows per observed variable from which a pattern's rows are worth replacing
+N_QUEUES = 4
+# Rows per observed variable from which a pattern's rows are worth replacing by two: a factorisation
+# once, against half of the rows and fewer in every iteration.
+COMPRESS_FROM = 4
 
 
 class Block(NamedTuple):
@@ -150,14 +154,14 @@ def restore_order(sorted_values: np.ndarray, rows: Rows) -> np.ndarray:
     return original
 
 
-def deal_lanes(rows: Rows) -> list[tuple[Block, ...]]:
-    """Deal the blocks to lanes in turn, because neighbouring blocks cost alike.
+def deal_queues(rows: Rows) -> list[tuple[Block, ...]]:
+    """Deal the blocks to queues in turn, because neighbouring blocks cost alike.
 
-    Each lane is summed in order by one thread and lanes are merged in order: the tree of additions
-    is fixed by the data. Few lanes, because each holds statistics of its own.
+    Each queue is summed in order by one thread and queues are merged in order: the tree of
+    additions is fixed by the data. Few queues, because each holds statistics of its own.
     """
-    n_lanes = max(1, min(N_LANES, len(rows.blocks)))
-    return [rows.blocks[lane::n_lanes] for lane in range(n_lanes)]
+    n_queues = max(1, min(N_QUEUES, len(rows.blocks)))
+    return [rows.blocks[first::n_queues] for first in range(n_queues)]
 
 
 def rows_per_block(patterns: Patterns, n_components: int) -> int:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gapmix.plan.forests import Route
+from gapmix.plan.layout import on_missing_side
 from gapmix.plan.patterns import Patterns
-from gapmix.plan.planner import Plan, Route, on_missing_side
+from gapmix.plan.planner import Plan
 from gapmix.plots.canvas import new_figure, require_matplotlib, write_beside
 
 if TYPE_CHECKING:

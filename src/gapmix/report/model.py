@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gapmix.plan.layout import on_missing_side
 from gapmix.plan.patterns import count_rows
-from gapmix.plan.planner import on_missing_side
 from gapmix.report.subject import Subject
 from gapmix.selection.sizes import Candidate, measure_spread
 

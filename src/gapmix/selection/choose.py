@@ -17,6 +17,7 @@ from gapmix.fitting.progress import showing
 from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
 from gapmix.selection import sizes
+from gapmix.selection.hiding import hide, hide_rows
 from gapmix.selection.sizes import Candidate
 from gapmix.structures.mixtures import parameters_to_internal, parameters_to_user, unite
 from gapmix.units import Scaling
@@ -90,6 +91,9 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
     With "auto", sizes are compared on cells hidden from them, and the best three are fitted again
     to everything, from where they were, and united.
     """
+    counts = task.weight > 0
+    if not counts.all():  # as if the others were not there
+        task = task._replace(x=task.x[counts], weight=task.weight[counts])
     n_rows = _count_rows(task)
     if wanted.n_components == "auto":
         most = MAX_COMPONENTS if wanted.max_components is None else wanted.max_components
@@ -108,11 +112,10 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
 def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     rng = np.random.default_rng([wanted.seed, 1])
     sample = _sample_rows(task, rng)
-    observed = ~np.isnan(sample.x)
     if task.whole_rows:
-        hidden = sizes.hide_rows(observed, rng)
+        hidden = hide_rows(sample.x, sample.weight, rng)
     else:
-        hidden = sizes.hide_cells(observed, rng, task.target_columns)
+        hidden = hide(sample.x, "mcar", rng, columns=task.target_columns, weight=sample.weight)
     shown = np.where(hidden, np.nan, sample.x)
     matrix = read_rows(sample._replace(x=shown), wanted.spec)  # one for all sizes
     fits: dict[int, Fitted] = {}
@@ -121,7 +124,7 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
         began = time.perf_counter()
         fitted = fits[n_components] = fit_size(wanted, n_components, matrix, task)
         model = density_of(fitted, wanted.running.n_jobs)
-        error, log_score = _judge(model, sample.x, shown, hidden)
+        error, log_score = _judge(model, sample, shown, hidden)
         seconds = time.perf_counter() - began
         candidate = Candidate(n_components, error, log_score, fitted.n_iter, seconds)
         if wanted.running.verbose:
@@ -150,26 +153,26 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     calibration = None
     if not task.whole_rows:
         model = density_of(blind, wanted.running.n_jobs)
-        calibration = _calibrate(model, sample.x[held], shown[held], hidden[held])
+        calibration = _calibrate(model, sample, shown, hidden)
     united = _unite(kept, shares, whole, wanted.running.n_jobs)
     advice = tuple(each.advice for each in kept)
     return Chosen(united, candidates, advice, blind, sample.x[held], calibration)
 
 
 def _calibrate(
-    model: Density, x: np.ndarray, shown: np.ndarray, hidden: np.ndarray
+    model: Density, sample: Task, shown: np.ndarray, hidden: np.ndarray
 ) -> np.ndarray | None:
     """Return how to ask for intervals so that they hold what they should, judged by hidden cells.
 
     Columns that do not vary say nothing about it.
     """
-    known = ~np.isnan(x)
-    low = np.min(x, axis=0, where=known, initial=np.inf)
-    high = np.max(x, axis=0, where=known, initial=-np.inf)
-    judged = hidden & (low < high)
-    if not judged.any():
+    judged = hidden & (sizes.measure_spread(sample.x, sample.weight) > 0)
+    row = np.flatnonzero(judged.any(axis=1))
+    if not row.size:
         return None
-    return sizes.calibrate_intervals(density.distribution(model, shown, x)[judged])
+    inside = density.distribution(model, shown[row], sample.x[row])[judged[row]]
+    weight = sample.weight[np.nonzero(judged)[0]]
+    return sizes.calibrate_intervals(inside, weight)
 
 
 def _count_rows(task: Task) -> int:
@@ -195,19 +198,21 @@ def _sample_rows(task: Task, rng: np.random.Generator) -> Task:
 
 
 def _judge(
-    model: Density, x: np.ndarray, shown: np.ndarray, hidden: np.ndarray
+    model: Density, sample: Task, shown: np.ndarray, hidden: np.ndarray
 ) -> tuple[float, float]:
     """Return error and log score of hidden cells, told from the rest of their rows.
 
     log p(hidden | shown) = log p(all of the row) - log p(what is shown of it).
     """
-    held = np.asarray(hidden.any(axis=1))
-    if not held.any():
+    x, weight = sample.x, sample.weight
+    held = np.flatnonzero(hidden.any(axis=1))
+    if not held.size:
         return 0.0, 0.0
     filled = x.copy()
-    filled[held] = density.fill_means(model, shown[held])
+    filled[held] = density.fill(model, shown[held]).mean
     gain = density.score(model, x[held]).log_prob - density.score(model, shown[held]).log_prob
-    return sizes.measure_error(x, filled, hidden), float(gain.sum() / hidden.sum())
+    log_score = float(weight[held] @ gain / (weight @ hidden.sum(axis=1)))
+    return sizes.measure_error(x, filled, hidden, weight), log_score
 
 
 def _unite(fits: list[Fitted], shares: np.ndarray, matrix: Matrix, n_jobs: int | None) -> Fitted:
@@ -217,7 +222,7 @@ def _unite(fits: list[Fitted], shares: np.ndarray, matrix: Matrix, n_jobs: int |
         return first
     parameters = unite([each.parameters for each in fits], shares)
     model = density_of(first._replace(parameters=parameters), n_jobs)
-    log_prob = density.score(model, matrix.x).log_prob
+    log_prob = density.score(model, matrix.x[:, np.argsort(matrix.columns)]).log_prob
     mean = float(np.average(log_prob, weights=matrix.weight))
     # What is stored was put together, not climbed to: one record says what it is worth.
     record = Iteration(mean, mean, None, 0.0, (f"united {len(fits)} mixtures",))

@@ -7,11 +7,14 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import rankdata
 
+from gapmix.plan.canonical import draw_uniform, put_in_order
+
 MECHANISMS = {
     "mcar": "any known cell, with the same chance",
     "patterns": "the gaps of another row of the table",
     "mar": "the likelier, the larger the value of another column",
 }
+SHARE = 0.2  # of the known cells or rows that is hidden, unless something else is asked for
 STEEPNESS = 1.0  # of "mar": log odds of being hidden for each standard deviation of a rank
 
 
@@ -20,63 +23,61 @@ def hide(
     mechanism: str,
     rng: np.random.Generator,
     *,
-    share: float = 0.2,
+    share: float = SHARE,
     driver: int = 0,
     columns: np.ndarray | None = None,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return True for the known cells to hide, (n, d), of `columns` only if they are given.
+
+    Units and places of columns do not matter, and copies of a row are hidden alike, as one row of
+    their `weight` (n,) would be.
 
     For "mar", the chance depends on column `driver` alone, which is never hidden, and is `share`
     in rows that lack it.
     """
     observed = ~np.isnan(x)
+    drawn = draw_uniform(x, np.ones(len(x)) if weight is None else weight, rng)
     if mechanism == "patterns":
         n = len(x)
         other = (np.arange(n) + rng.integers(1, n, size=n)) % n  # never the row itself
         hidden = observed & ~observed[other]
     elif mechanism == "mar":
-        hidden = draw_cells(observed, rng, _chances(x[:, driver], share)[:, None])
+        hidden = observed & (drawn < _chances(x[:, driver], share)[:, None])
         hidden[:, driver] = False
     else:
-        hidden = draw_cells(observed, rng, share)
-    return leave_some(observed, hidden, columns, rng)
-
-
-def draw_cells(
-    observed: np.ndarray, rng: np.random.Generator, chance: float | np.ndarray
-) -> np.ndarray:
-    """Return True for known cells drawn with a chance, one for all or (n, 1) by row; (n, d)."""
-    return np.asarray(observed & (rng.random(observed.shape) < chance))
+        hidden = observed & (drawn < share)
+    return leave_some(observed, hidden, drawn, columns)
 
 
 def leave_some(
     observed: np.ndarray,
     hidden: np.ndarray,
+    drawn: np.ndarray,
     columns: np.ndarray | None = None,
-    rng: np.random.Generator | None = None,
 ) -> np.ndarray:
-    """Return the cells that may be hidden of those that were drawn, (n, d): the rule for all.
+    """Return the cells that may be hidden of those that are to be, (n, d): the rule for all.
 
     Cells outside of `columns` stay. Every row keeps a value, since one without any says nothing:
-    of a row that would lose all, one drawn by `rng` is spared. Every column keeps two values, which
-    its spread takes: of one that would not, nothing is hidden.
-
-    Without `rng`, for the choice of a size, whose fits stay what they were, a row or a column that
-    would lose all keeps its first cell, and no more.
+    of a row that would lose all, the cell with the largest number `drawn` (n, d) is spared. Every
+    column keeps two values, which its spread takes: of one that would not, nothing is hidden.
     """
     hidden = hidden.copy()
     if columns is not None:
         hidden[:, np.setdiff1d(np.arange(hidden.shape[1]), columns)] = False
     bare = np.flatnonzero(hidden.any(axis=1) & (hidden == observed).all(axis=1))
-    if rng is None:
-        hidden[bare, hidden[bare].argmax(axis=1)] = False
-        lost = np.flatnonzero(hidden.any(axis=0) & (hidden == observed).all(axis=0))
-        hidden[hidden[:, lost].argmax(axis=0), lost] = False
-    else:
-        order = np.where(hidden[bare], rng.random((bare.size, hidden.shape[1])), -1.0)
-        hidden[bare, order.argmax(axis=1)] = False
-        hidden[:, (observed & ~hidden).sum(axis=0) < 2] = False
+    hidden[bare, np.where(hidden[bare], drawn[bare], -1.0).argmax(axis=1)] = False
+    hidden[:, (observed & ~hidden).sum(axis=0) < 2] = False
     return hidden
+
+
+def hide_rows(x: np.ndarray, weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return True for the known cells of the rows to hide, (n, d): a fifth of the distinct rows."""
+    order = put_in_order(x, weight)
+    m = len(order.rows)
+    chosen = np.zeros(m, dtype=bool)
+    chosen[rng.permutation(m)[: int(SHARE * m)]] = True
+    return ~np.isnan(x) & chosen[order.which, None]
 
 
 def _chances(values: np.ndarray, share: float) -> np.ndarray:

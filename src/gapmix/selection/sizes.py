@@ -12,11 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.selection.hiding import draw_cells, leave_some
-
 SIZES = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 ROWS_PER_COMPONENT = 10  # sizes with fewer rows for a component are not tried
-HIDDEN_SHARE = 0.2  # of the known cells
 PATIENCE = 2  # sizes in a row that may bring no gain over the best one so far
 SMALLEST_GAIN = 0.005  # in standard deviations, or nats of a cell: less is not worth a larger size
 N_UNITED = 3  # sizes united
@@ -57,40 +54,33 @@ def list_sizes(n_rows: int, max_components: int | None) -> list[int]:
     return sizes
 
 
-def hide_cells(
-    observed: np.ndarray, rng: np.random.Generator, columns: np.ndarray | None = None
-) -> np.ndarray:
-    """Return True for the known cells to hide, (n, d): a fifth of them, drawn at random.
+def measure_spread(x: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """Return the standard deviation of the known values of each column, 0 where there are none.
 
-    Only from `columns`, if given. Every row and every column keeps a value.
+    Rows count by their `weight` (n,), if it is given.
     """
-    return leave_some(observed, draw_cells(observed, rng, HIDDEN_SHARE), columns)
+    if weight is None:
+        return np.nanstd(np.where(np.isnan(x).all(axis=0), 0.0, x), axis=0)
+    observed = ~np.isnan(x)
+    total = np.where(observed.any(axis=0), weight @ observed, 1.0)
+    mean = weight @ np.where(observed, x, 0.0) / total
+    return np.sqrt(weight @ np.where(observed, x - mean, 0.0) ** 2 / total)
 
 
-def hide_rows(observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return True for the known cells of the rows to hide, (n, d): a fifth of the rows."""
-    n = len(observed)
-    chosen = np.zeros(n, dtype=bool)
-    chosen[rng.permutation(n)[: int(HIDDEN_SHARE * n)]] = True
-    return observed & chosen[:, None]
-
-
-def measure_spread(x: np.ndarray) -> np.ndarray:
-    """Return the standard deviation of the known values of each column, 0 where there are none."""
-    return np.nanstd(np.where(np.isnan(x).all(axis=0), 0.0, x), axis=0)
-
-
-def measure_error(x: np.ndarray, filled: np.ndarray, hidden: np.ndarray) -> float:
+def measure_error(
+    x: np.ndarray, filled: np.ndarray, hidden: np.ndarray, weight: np.ndarray
+) -> float:
     """Return the root mean square error of hidden cells in standard deviations of their columns.
 
-    Columns that do not vary are left out; with nothing to judge by, all sizes are equally good.
+    Rows count by their weight (n,). Columns that do not vary are left out; with nothing to judge
+    by, all sizes are equally good.
     """
-    spread = measure_spread(x)
+    spread = measure_spread(x, weight)
     judged = hidden & (spread > 0)
     if not judged.any():
         return 0.0
-    error = (filled - x) / np.where(spread > 0, spread, 1.0)
-    return float(np.sqrt(np.mean(error[judged] ** 2)))
+    error = ((filled - x) / np.where(spread > 0, spread, 1.0))[judged]
+    return float(np.sqrt(np.average(error**2, weights=weight[np.nonzero(judged)[0]])))
 
 
 def grow(
@@ -133,18 +123,22 @@ def _share(
     )
 
 
-def calibrate_intervals(probability: np.ndarray) -> np.ndarray:
+def calibrate_intervals(probability: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return how wide a central interval had to be to hold each hidden cell, as sorted quantiles.
 
-    `probability` is P(gap <= true value) of the hidden cells. If the model were exact, the widths
-    |2 p - 1| would be uniform; where it is too sure of itself they pile up near 1. The result has
-    `N_QUANTILES` entries, entry i being what to ask of the model for a coverage of i / (N - 1).
+    `probability` is P(gap <= true value) of the hidden cells, which count by their weight. If the
+    model were exact, the widths |2 p - 1| would be uniform; where it is too sure of itself they
+    pile up near 1. The result has `N_QUANTILES` entries, entry i being what to ask of the model for
+    a coverage of i / (N - 1).
     As many evenly spaced widths as `PRIOR_CELLS` are added, so that few cells change little.
     """
     widths = np.concatenate(
         [np.abs(2.0 * probability - 1.0), (np.arange(PRIOR_CELLS) + 0.5) / PRIOR_CELLS]
     )
-    return np.quantile(widths, np.linspace(0.0, 1.0, N_QUANTILES))
+    weights = np.concatenate([weight, np.ones(PRIOR_CELLS)])
+    levels = np.linspace(0.0, 1.0, N_QUANTILES)
+    quantiles: np.ndarray = np.quantile(widths, levels, weights=weights, method="inverted_cdf")
+    return quantiles
 
 
 def nominal_coverage(coverage: float, calibration: np.ndarray | None) -> float:

@@ -1,7 +1,7 @@
 """Measure the constants of `costs` on this machine, once, and keep them.
 
-The file is `gapmix/costs.json` in the user's cache folder (GAPMIX_CACHE names another folder).
-GAPMIX_COSTS names a file to use as it is. Small tables never need it: there any choice is fast.
+The file is `gapmix/costs.json` in the user's cache folder; GAPMIX_COSTS names one to use as it is.
+Small tables never need it: there any choice is fast.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Callable
 from functools import cache
@@ -21,12 +20,16 @@ import numpy as np
 from scipy.linalg import lapack
 
 from gapmix import kernels
+from gapmix.kernels.records import Component, Solved, Sums
 from gapmix.plan.costs import DEFAULT, Costs
+from gapmix.plan.forests import Route
+from gapmix.plan.layout import LANES, lay_out
 from gapmix.plan.patterns import Patterns
-from gapmix.plan.planner import Route, lay_out, predict
+from gapmix.plan.planner import predict
 from gapmix.plan.trees import Tree, schedule
 from gapmix.solvers.moving import MovingFactor
 from gapmix.solvers.tree import move, travel
+from gapmix.storage.atomicfile import replace_file
 
 logger = logging.getLogger("gapmix")
 
@@ -46,27 +49,20 @@ def costs_for(patterns: Patterns, n_components: int) -> Costs:
 
 @cache
 def _kept_costs() -> Costs:
-    path = cache_folder() / "costs.json"
+    path = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gapmix" / "costs.json"
     kept = _read(path)
     if kept is None:
         logger.info("measuring this machine once (about a second), kept in %s", path)
         kept = measure()
-        write(kept, path)
+        _write(kept, path)
     return kept
 
 
-def cache_folder() -> Path:
-    """Return the folder for what is kept between runs."""
-    if "GAPMIX_CACHE" in os.environ:
-        return Path(os.environ["GAPMIX_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gapmix"
-
-
-def measure(sizes: tuple[int, ...] = SIZES) -> Costs:
-    """Time the primitives at the given sizes of index sets."""
+def measure() -> Costs:
+    """Time the primitives at a few sizes of index sets."""
     rng = np.random.default_rng(0)
     scratch, cholesky, append, delete, solve = [], [], [], [], []
-    for k in sizes:
+    for k in SIZES:
         root = rng.normal(size=(k + 1, 2 * k + 2))
         matrix = root @ root.T / (2 * k + 2) + np.eye(k + 1)
         scratch.append(_scratch(k, rng))
@@ -79,7 +75,7 @@ def measure(sizes: tuple[int, ...] = SIZES) -> Costs:
         append.append(_move_once(matrix, k, entering=True))
         delete.append(_move_once(matrix, k, entering=False))
     return Costs(
-        tuple(sizes),
+        SIZES,
         tuple(scratch),
         tuple(cholesky),
         tuple(append),
@@ -90,14 +86,12 @@ def measure(sizes: tuple[int, ...] = SIZES) -> Costs:
     )
 
 
-def write(costs: Costs, path: Path) -> None:
-    """Keep costs in a file, atomically; a folder that cannot be written to is not an error."""
+def _write(costs: Costs, path: Path) -> None:
+    """Keep costs in a file; a folder that cannot be written to is not an error."""
     record = {"format": FORMAT, "machine": _machine(), **costs._asdict()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            json.dump(record, file)
-        os.replace(file.name, path)
+        replace_file(path, [json.dumps(record).encode()])
     except OSError as error:
         logger.info("measured costs could not be kept: %s", error)
 
@@ -136,7 +130,7 @@ def _best(function: Callable[[], object], *, seconds: float = 0.004, repeats: in
 
 def _scratch(k: int, rng: np.random.Generator) -> float:
     """Time one pattern in `dual`: gather, factor, invert, add up."""
-    lanes = kernels.load("lanes")
+    lanes, single = kernels.load("lanes"), kernels.load("single")
     d = 2 * k + 8
     n_patterns = 64 if k <= 64 else 8
     observed = np.ones((n_patterns, d), dtype=bool)
@@ -150,22 +144,22 @@ def _scratch(k: int, rng: np.random.Generator) -> float:
         def large() -> None:
             small = np.empty((k, k))
             for s in (np.flatnonzero(~row) for row in observed):
-                lanes.take_block(matrix, s, small)
+                single.take_block(matrix, s, small)
                 chol, _ = lapack.dpotrf(small.T, lower=0)
-                lanes.add_lower(total, s, lapack.dpotri(chol, lower=0)[0].T, 1.0)
+                single.add_lower(total, s, lapack.dpotri(chol, lower=0)[0].T, 1.0)
 
         total = np.zeros((d, d))
         return _best(large) / n_patterns
 
-    layout = batches[:10]
-    packed = np.empty((batches.n_packed, lanes.LANES))
-    solution, log_det = np.ones(batches.n_solution), np.empty(n_patterns)
-    total, first = np.zeros((d, d)), np.zeros(d)
+    component = Component(np.zeros(d), matrix, matrix, matrix, 0.0)
+    packed = np.empty((batches.n_packed, LANES))
+    solved = Solved(np.ones(batches.n_solution), packed, np.empty(n_patterns))
+    sums = Sums(np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros((d, d)))
     resp = np.ones(n_patterns)
 
     def small() -> None:
-        lanes.solve_block(matrix, matrix, *layout, solution, packed, log_det)
-        lanes.add_block(*layout, solution, packed, resp, total, total, first)
+        lanes.solve_block(batches, component, solved)
+        lanes.add_block(batches, solved, resp, sums)
 
     return _best(small) / n_patterns
 
@@ -180,13 +174,12 @@ def _move_once(matrix: np.ndarray, k: int, *, entering: bool) -> float:
     size = k if entering else k + 1
     source, factor = MovingFactor(k + 1), MovingFactor(k + 1)
     source.start(matrix, np.arange(size))
-    middle, nothing = np.array([k // 2]), np.empty(0, dtype=int)
-    if entering:
-        middle = np.array([k])
+    nothing = np.empty(0, dtype=int)
+    change = (nothing, np.array([k])) if entering else (np.array([k // 2]), nothing)
 
     def once() -> None:
         factor.copy_from(source)
-        move(factor, matrix, nothing if entering else middle, middle if entering else nothing)
+        move(factor, matrix, *change)
 
     return _best(once)
 

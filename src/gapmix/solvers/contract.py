@@ -26,7 +26,7 @@ class Completed(NamedTuple):
     log_density: np.ndarray  # (n_b, K)
     deviation: np.ndarray  # (K, n_b, d) E[x | x_o, component] - mean
     variance: np.ndarray  # (K, P_b, d) conditional variance of each variable; 0 where observed,
-    # or everywhere if it was not asked for
+    # and perhaps everywhere if it was not asked for
 
 
 class Solver(Protocol):

@@ -23,9 +23,10 @@ from scipy.linalg import blas, lapack
 
 from gapmix import kernels
 from gapmix.kernels.blas import add_products
+from gapmix.kernels.records import Component, Places, Solved, Sums
 from gapmix.kernels.twins import empty_packed
 from gapmix.parameters import Factored, Parameters
-from gapmix.plan.planner import Batches
+from gapmix.plan.layout import Batches
 from gapmix.plan.rows import Block, expand
 from gapmix.solvers import root_form
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
@@ -33,12 +34,14 @@ from gapmix.statistics import Moments, Statistics, pull_back
 from gapmix.structures.mixtures import factor
 
 SUMS_DIAGONAL = False
-ROOT_CONDITION = 1e6  # Cholesky of K_mm loses about eps * condition; see docs/method.md
+# Digits against time, see docs/method.md and `python -m benchmarks.stability`:
+ROOT_CONDITION = 1e6  # Cholesky of K_mm loses about eps * condition
 WIDE_ROOT_CONDITION = 1e9  # for wide tables, where QR would dominate and the 1-norm overstates
 WIDE = 128  # columns
 NEGLIGIBLE = 1e-20  # of the largest responsibility in a block: no digit of a sum depends on it
+# Memory traffic against the speed of large products, see `python -m benchmarks.growth`:
 DOT_COST = 6.0  # a multiply-add of a dot product against one of a large matrix product
-WIDEST_IN_LANES = 256  # columns up to which rows are completed and added up in the cache
+WIDEST_IN_CACHE = 256  # columns up to which rows are completed and added up in the cache
 TRIANGULAR_FROM = 64  # columns from which a triangular product beats a full one
 
 
@@ -54,9 +57,8 @@ class Held(NamedTuple):
     """One component's share of a visit."""
 
     rows: np.ndarray  # (n_b, d), or less, E[z] for rows on the missing side, which come first
-    solution: np.ndarray  # A_ss^-1 times the right-hand sides, as `plan.Batches` lays them out
-    packed: np.ndarray  # factors of small index sets, eight side by side
-    large: dict[int, np.ndarray]  # factors of large ones, by pattern
+    solved: Solved
+    large: dict[int, np.ndarray]  # factors of large index sets, by pattern
 
 
 def prepare(parameters: Parameters) -> Prepared:
@@ -71,100 +73,90 @@ def visit(prepared: Prepared, block: Block) -> Visit:
     """Return log densities; hold completed rows and factors for `accumulate`."""
     factored, n_components = prepared.factored, len(prepared.means)
     log_density = np.empty((n_components, len(block.x)))
-    in_lanes = block.x.shape[1] <= WIDEST_IN_LANES
-    sets = np.empty((block.n_missing_side, 4), dtype=np.int64)
-    if in_lanes:
-        kernels.load("completing").find_sets(*block.batches[:10], sets)
+    in_cache = block.x.shape[1] <= WIDEST_IN_CACHE
+    places = _find_places(block)
     held: list[Held | root_form.Held] = []
     for k, mean in enumerate(prepared.means):
-        if in_lanes and not prepared.root_form[k]:
-            held.append(_solve_in_lanes(mean, block, sets, factored, k, log_density[k]))
+        component = _component(prepared, k)
+        if in_cache and not prepared.root_form[k]:
+            held.append(_solve_in_cache(block, places, component, k, log_density[k]))
             continue
         z = center(block, mean)
         one: Held | root_form.Held
         if prepared.root_form[k]:
             distance, log_det, one = root_form.solve(z, block, factored, k)
         else:
-            distance, log_det, one = _solve(z, block, factored, k)
+            distance, log_det, one = _solve(z, block, places, component, k)
         log_density[k] = -0.5 * (block.n_observed * LOG_2PI + log_det + distance)
         held.append(one)
     return Visit(log_density.T, held)
 
 
+def _component(prepared: Prepared, k: int) -> Component:
+    factored = prepared.factored
+    matrices = factored.sigma[k], factored.root[k], factored.prec[k]
+    return Component(prepared.means[k], *matrices, float(factored.log_det[k]))
+
+
+def _find_places(block: Block) -> Places:
+    of_row = np.empty((len(block.x), 4), dtype=np.int64)
+    kernels.load("lanes").find_places(block.batches, of_row)
+    return Places(block.batches.variables, of_row, block.n_missing_side)
+
+
 def center(block: Block, mean: np.ndarray) -> np.ndarray:
     """Return the block's rows less the mean, 0 where missing, (n_b, d)."""
     z = np.empty_like(block.x)
-    kernels.load("lanes").center(block.x, block.observed, block.start, mean, z)
+    kernels.load("single").center(block.x, block.observed, block.start, mean, z)
     return z
 
 
-def _solve_in_lanes(
-    mean: np.ndarray,
-    block: Block,
-    sets: np.ndarray,
-    factored: Factored,
-    k: int,
-    log_density: np.ndarray,
+def _solve_in_cache(
+    block: Block, places: Places, component: Component, k: int, log_density: np.ndarray
 ) -> Held:
     """Set the log densities (n_b,) and return what to hold: rows eight at a time, in the cache."""
-    completing, batches = kernels.load("completing"), block.batches
+    completing = kernels.load("completing")
     rows = np.empty((block.n_missing_side, block.x.shape[1]))
-    solution = np.empty(batches.n_solution)
-    layout = (*batches[:10], block.x, mean)
-    completing.prepare(*layout, factored.prec[k], solution, sets)
-    log_det, packed, large = _solve_sets(factored, batches, solution, k)
-    completing.complete(
-        *layout,
-        factored.root[k],
-        solution,
-        log_det,
-        factored.log_det[k],
-        block.n_observed,
-        sets,
-        rows,
-        log_density,
-    )
-    return Held(rows, solution, packed, large)
+    solved = _empty_solved(block.batches)
+    completing.collect(places, block.x, component, solved.solution)
+    large = _solve_sets(block.batches, component, solved, k)
+    completing.complete(places, block.x, component, solved, rows, log_density)
+    return Held(rows, solved, large)
 
 
 def _solve(
-    z: np.ndarray, block: Block, factored: Factored, k: int
+    z: np.ndarray, block: Block, places: Places, component: Component, k: int
 ) -> tuple[np.ndarray, np.ndarray, Held]:
     """Return distance (n_b,), log|S_oo| (n_b,) and what to hold; z becomes the completed rows."""
-    lanes, batches, m = kernels.load("lanes"), block.batches, block.n_missing_side
-    solution, distance = np.empty(batches.n_solution), np.empty(len(z))
-    _gather(z, block, factored.prec[k], solution)
-    log_det, packed, large = _solve_sets(factored, batches, solution, k)
-    lanes.measure(*batches[:10], z, solution, distance)
-    lanes.fill(*batches[:10], solution, z)
-    distance[:m] = squared_length(z[:m], factored.root[k])
-    log_det_rows = expand(log_det, block)
-    log_det_rows[:m] += factored.log_det[k]
-    return distance, log_det_rows, Held(z, solution, packed, large)
-
-
-def _gather(z: np.ndarray, block: Block, prec: np.ndarray, solution: np.ndarray) -> None:
-    """Collect right-hand sides: (K z)_m on the missing side, z_o on the observed side."""
-    lanes, layout = kernels.load("lanes"), block.batches[:10]
+    single, m = kernels.load("single"), block.n_missing_side
+    solved, distance = _empty_solved(block.batches), np.empty(len(z))
     if _dots_are_cheaper(block):
-        lanes.gather_products(*layout, prec, z, solution)
+        single.gather_products(places, component.prec, z, solved.solution)
     else:
-        lanes.gather(*layout, z[: block.n_missing_side] @ prec, z, solution)
+        single.gather(places, z[:m] @ component.prec, z, solved.solution)
+    large = _solve_sets(block.batches, component, solved, k)
+    single.measure(places, z, solved.solution, distance)
+    single.fill(places, solved.solution, z)
+    distance[:m] = squared_length(z[:m], component.root)
+    log_det = expand(solved.log_det, block)
+    log_det[:m] += component.log_det
+    return distance, log_det, Held(z, solved, large)
+
+
+def _empty_solved(batches: Batches) -> Solved:
+    """Return room for right-hand sides, factors and log determinants."""
+    packed = empty_packed(batches.n_packed)
+    return Solved(np.empty(batches.n_solution), packed, np.zeros(len(batches.pattern)))
 
 
 def _solve_sets(
-    factored: Factored, batches: Batches, solution: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray, dict[int, np.ndarray]]:
-    """Solve in place; return log|A_ss| of each pattern (P_b,) and the factors, small and large."""
-    prec, sigma = factored.prec[k], factored.sigma[k]
-    packed = empty_packed(batches.n_packed)
-    log_det = np.zeros(len(batches.pattern))
-    bad = kernels.load("lanes").solve_block(
-        prec, sigma, *_small(batches), solution, packed, log_det
-    )
+    batches: Batches, component: Component, solved: Solved, k: int
+) -> dict[int, np.ndarray]:
+    """Solve with the index sets of all patterns, in place; return the factors of large ones."""
+    bad = kernels.load("lanes").solve_block(batches, component, solved)
     if bad >= 0:
         raise np.linalg.LinAlgError(f"Component {k}, pattern {bad}: no Cholesky factor.")
-    return log_det, packed, _solve_large(prec, sigma, batches, solution, log_det)
+    return _solve_large(batches, component, solved)
 
 
 def _dots_are_cheaper(block: Block) -> bool:
@@ -174,37 +166,14 @@ def _dots_are_cheaper(block: Block) -> bool:
     return DOT_COST * n_missing < m * d
 
 
-def _small(batches: Batches) -> tuple[np.ndarray, ...]:
-    """Return the layout of the groups that are solved in lanes."""
-    n = batches.n_small
-    if n == len(batches.size):
-        return batches[:10]
-    return (
-        batches.side[:n],
-        batches.size[:n],
-        batches.low[:n],
-        batches.high[:n],
-        batches.pattern,
-        batches.variables,
-        batches.variable_start,
-        batches.packed_start[:n],
-        batches.start,
-        batches.solution_start,
-    )
-
-
-def _solve_large(
-    prec: np.ndarray,
-    sigma: np.ndarray,
-    batches: Batches,
-    solution: np.ndarray,
-    log_det: np.ndarray,
-) -> dict[int, np.ndarray]:
+def _solve_large(batches: Batches, component: Component, solved: Solved) -> dict[int, np.ndarray]:
     """Factor large index sets by LAPACK and solve with them, in place; return the factors."""
-    take_block = kernels.load("lanes").take_block
-    factors = {}
+    factors: dict[int, np.ndarray] = {}
+    if batches.n_small == len(batches.size):
+        return factors
+    take_block, solution = kernels.load("single").take_block, solved.solution
     for g in range(batches.n_small, len(batches.size)):
-        matrix = prec if batches.side[g] else sigma
+        matrix = component.prec if batches.side[g] else component.sigma
         for p in batches.pattern[batches.low[g] : batches.high[g]]:
             s, part, _ = _part_of(batches, g, p)
             small = np.empty((s.size, s.size))
@@ -212,7 +181,7 @@ def _solve_large(
             upper, info = lapack.dpotrf(small.T, lower=0, overwrite_a=True)
             if info:
                 raise np.linalg.LinAlgError(f"Pattern {p}: no Cholesky factor.")
-            log_det[p] = 2.0 * np.log(np.diagonal(upper)).sum()
+            solved.log_det[p] = 2.0 * np.log(np.diagonal(upper)).sum()
             right = solution[part].reshape(-1, s.size)
             solution[part] = lapack.dpotrs(upper, right.T, lower=0)[0].T.ravel()
             factors[int(p)] = upper
@@ -265,16 +234,10 @@ def accumulate_component(
         return
     accumulate_completed(block, k, held.rows, r, total)
     total.dual_resp[k] += r[block.n_missing_side :].sum()
-    kernels.load("lanes").add_block(
-        *_small(block.batches),
-        held.solution,
-        held.packed,
-        r,
-        total.second[k],
-        total.dual_second[k],
-        total.dual_first[k],
-    )
-    _add_large(block.batches, k, held, r, total)
+    sums = Sums(total.first[k], total.second[k], total.dual_first[k], total.dual_second[k])
+    kernels.load("lanes").add_block(block.batches, held.solved, r, sums)
+    if held.large:
+        _add_large(block.batches, held, r, sums)
 
 
 def accumulate_completed(
@@ -282,20 +245,20 @@ def accumulate_completed(
 ) -> None:
     """Add sums over the completed rows of the missing side; rows without weight are passed over."""
     m, d = block.n_missing_side, rows.shape[1]
-    if d <= WIDEST_IN_LANES:
+    if d <= WIDEST_IN_CACHE:
         add_rows = kernels.load("completing").add_rows
         total.resp[k] += add_rows(rows[:m], r[:m], total.first[k], total.second[k])
         return
     r = r[:m]
     weighted = np.empty((np.count_nonzero(r), d))
-    kernels.load("lanes").weigh(rows, r, weighted, total.first[k])
+    kernels.load("single").weigh(rows, r, weighted, total.first[k])
     total.resp[k] += r.sum()
     add_products(weighted, total.second[k])
 
 
-def _add_large(batches: Batches, k: int, held: Held, r: np.ndarray, total: Statistics) -> None:
+def _add_large(batches: Batches, held: Held, r: np.ndarray, sums: Sums) -> None:
     """Add the inverses of large index sets, and solutions on the observed side."""
-    add_lower = kernels.load("lanes").add_lower
+    add_lower = kernels.load("single").add_lower
     for g in range(batches.n_small, len(batches.size)):
         for p in batches.pattern[batches.low[g] : batches.high[g]]:
             s, part, rows = _part_of(batches, g, p)
@@ -304,11 +267,11 @@ def _add_large(batches: Batches, k: int, held: Held, r: np.ndarray, total: Stati
                 continue
             inverse = lapack.dpotri(held.large[int(p)], lower=0)[0].T  # lower triangle in C order
             if batches.side[g]:
-                add_lower(total.second[k], s, inverse, weight)
+                add_lower(sums.second, s, inverse, weight)
                 continue
-            a = held.solution[part].reshape(-1, s.size)
-            total.dual_first[k][s] += r[rows] @ a
-            add_lower(total.dual_second[k], s, (a.T * r[rows]) @ a - weight * inverse, 1.0)
+            a = held.solved.solution[part].reshape(-1, s.size)
+            sums.dual_first[s] += r[rows] @ a
+            add_lower(sums.dual_second, s, (a.T * r[rows]) @ a - weight * inverse, 1.0)
 
 
 def moments(prepared: Prepared, statistics: Statistics) -> Moments:
@@ -334,9 +297,8 @@ def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Comple
         if isinstance(held, root_form.Held):
             deviation[k, m:] = held.rows[m:] @ prepared.factored.chol[k].T
         else:
-            deviation[k, m:] = (
-                _dense_solution(block, held.solution)[m:] @ prepared.factored.sigma[k]
-            )
+            dense = _dense_solution(block, held.solved.solution)
+            deviation[k, m:] = dense[m:] @ prepared.factored.sigma[k]
         deviation[k] = np.where(observed, block.x - prepared.means[k], deviation[k])
         if spread:  # once, not in every iteration: the careful form is fast enough for all
             variance[k] = root_form.variances(prepared.factored, block, k)

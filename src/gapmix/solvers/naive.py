@@ -60,7 +60,12 @@ def by_row(block: Block) -> Iterator[tuple[int, slice]]:
             yield p, slice(i, i + 1)
 
 
-def visit(parameters: Parameters, block: Block, pieces: Pieces = by_pattern) -> Visit:
+def visit(
+    parameters: Parameters,
+    block: Block,
+    pieces: Pieces = by_pattern,
+    solve: Callable[[np.ndarray, np.ndarray, np.ndarray], Solved] = solve_pattern,
+) -> Visit:
     """Return log densities, and everything solved on the way."""
     n_components = len(parameters.means)
     log_density = np.empty((len(block.x), n_components))
@@ -69,7 +74,7 @@ def visit(parameters: Parameters, block: Block, pieces: Pieces = by_pattern) -> 
         solved = []
         for p, rows in pieces(block):
             z = block.x[rows] - parameters.means[k]
-            one = solve_pattern(z, block.observed[p], parameters.covariances[k])
+            one = solve(z, block.observed[p], parameters.covariances[k])
             log_density[rows, k] = one.log_density
             solved.append((rows, one))
         held.append(solved)
@@ -103,11 +108,13 @@ def precisions(parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
     return factored.prec, factored.log_det
 
 
-def complete(
-    parameters: Parameters, block: Block, pieces: Pieces = by_pattern, *, spread: bool = True
-) -> Completed:
+def complete(parameters: Parameters, block: Block, *, spread: bool = True) -> Completed:
     """Return the rows filled by each component, with conditional variances."""
-    seen = visit(parameters, block, pieces)
+    return completed(parameters, block, visit(parameters, block))
+
+
+def completed(parameters: Parameters, block: Block, seen: Visit) -> Completed:
+    """Return what a visit has found out: rows filled, with conditional variances."""
     n_components, d = parameters.means.shape
     deviation = block.x - parameters.means[:, None, :]
     variance = np.zeros((n_components, len(block.observed), d))

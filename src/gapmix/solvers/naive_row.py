@@ -27,4 +27,4 @@ def visit(parameters: Parameters, block: Block) -> Visit:
 
 def complete(parameters: Parameters, block: Block, *, spread: bool = True) -> Completed:
     """Return the rows filled by each component, with conditional variances."""
-    return naive.complete(parameters, block, naive.by_row)
+    return naive.completed(parameters, block, visit(parameters, block))

@@ -22,7 +22,7 @@ from scipy.linalg import lapack
 
 from gapmix.kernels.blas import add_products
 from gapmix.parameters import Factored, Parameters
-from gapmix.plan.planner import Route
+from gapmix.plan.forests import Route
 from gapmix.plan.rows import Block, expand
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.solvers.moving import LOSS, MovingFactor
@@ -216,11 +216,11 @@ def precisions(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
 
 
 def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Completed:
-    """Return the rows filled by each component, with conditional variances."""
+    """Return the rows filled by each component, with conditional variances if asked for."""
     seen = visit(prepared, block)
     n_components, d = prepared.means.shape
     variance = np.zeros((n_components, len(block.observed), d))
-    for k in range(n_components):
+    for k in range(n_components if spread else 0):
         for route in block.routes:
             for pattern, variables, covariance, _ in walk_covariances(
                 route, prepared.factored.prec[k]

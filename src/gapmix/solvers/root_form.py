@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix.parameters import Factored
-from gapmix.plan.planner import Group
+from gapmix.plan.layout import Group
 from gapmix.plan.rows import Block
 from gapmix.statistics import Statistics
 

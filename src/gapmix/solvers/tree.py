@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix.parameters import Factored, Parameters
-from gapmix.plan.planner import Route
+from gapmix.plan.forests import Route
 from gapmix.plan.rows import Block, expand
 from gapmix.solvers import dual, root_form
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit

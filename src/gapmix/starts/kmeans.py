@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix.parameters import Parameters
+from gapmix.plan.canonical import put_in_order
 from gapmix.plan.rows import Rows, expand
 from gapmix.structures import STRUCTURES, Structure
 from gapmix.units import Scaling
@@ -18,6 +19,7 @@ from gapmix.units import Scaling
 METHODS = ("kmeans", "k-means++", "random", "random_from_data")
 MAX_SAMPLE = 20_000  # k-means looks at no more rows than this; the moments use all of them
 MAX_LLOYD = 100
+DIGITS = 9  # of distances: fewer than units and the order of sums can change
 
 
 class Sample(NamedTuple):
@@ -67,8 +69,7 @@ def start(
             centers = cluster(draw_sample(rows, scaling, rng), n_components, rng)
             resp = _nearest_in_rows(rows, scaling, centers)
         else:
-            raw = rng.uniform(size=(len(rows.x), n_components))
-            resp = raw / raw.sum(axis=1, keepdims=True)
+            resp = _draw_shares(rows, n_components, rng)
         available = _moments(rows, scaling, resp, n_components, structure)
         means = _divide(available.first, available.seen)
         covariances = _covariances(available, init_covariance, structure)
@@ -85,21 +86,24 @@ def draw_sample(rows: Rows, scaling: Scaling, rng: np.random.Generator) -> Sampl
     """Return all rows, or a random MAX_SAMPLE of them, in comparable units."""
     n = len(rows.x)
     chosen = np.arange(n)
-    if n > MAX_SAMPLE:
-        chosen = np.sort(rng.choice(n, MAX_SAMPLE, replace=False))
+    if n > MAX_SAMPLE:  # by their numbers in the table: how they are sorted depends on columns
+        is_chosen = np.zeros(n, dtype=bool)
+        is_chosen[rng.choice(n, MAX_SAMPLE, replace=False)] = True
+        chosen = np.flatnonzero(is_chosen[rows.patterns.order])
     pattern = np.searchsorted(rows.patterns.start, chosen, side="right") - 1
-    observed = rows.patterns.observed[pattern].astype(float)
-    x = (rows.x[chosen] - scaling.mean) / np.sqrt(scaling.variance) * observed
-    return _merge_equal(Sample(x, observed, rows.weight[chosen]))
+    observed = rows.patterns.observed[pattern]
+    x = (rows.x[chosen] - scaling.mean) / np.sqrt(scaling.variance)
+    order = put_in_order(np.where(observed, x, np.nan), rows.weight[chosen])
+    seen = observed[order.rows].astype(float)
+    return Sample(x[order.rows] * seen, seen, order.weight)
 
 
-def _merge_equal(sample: Sample) -> Sample:
-    """Make equal rows one, in an order of their own: a weight of 2 is then the row twice."""
-    values = np.where(sample.observed > 0, sample.x + 0.0, np.nan)  # + 0.0 turns -0.0 into 0.0
-    keys = values.view(np.dtype((np.void, values.strides[0]))).ravel()
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    weight = np.bincount(which.ravel(), sample.weight, len(first))
-    return Sample(sample.x[first], sample.observed[first], weight)
+def _draw_shares(rows: Rows, n_components: int, rng: np.random.Generator) -> np.ndarray:
+    """Return shares of the components (n, K) by chance, the same for equal rows."""
+    observed = np.repeat(rows.patterns.observed, np.diff(rows.patterns.start), axis=0)
+    order = put_in_order(np.where(observed, rows.x, np.nan), rows.weight)
+    raw = rng.uniform(size=(len(order.rows), n_components))[order.which]
+    return raw / raw.sum(axis=1, keepdims=True)
 
 
 def cluster(sample: Sample, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
@@ -114,10 +118,11 @@ def cluster(sample: Sample, n_clusters: int, rng: np.random.Generator) -> np.nda
     labels = np.full(len(sample.x), -1)
     for _ in range(MAX_LLOYD):
         distance = distances(sample, centers)
-        new_labels = distance.argmin(axis=1)
+        new_labels = _nearest(distance)
         empty = np.flatnonzero(np.bincount(new_labels, sample.weight, n_clusters) == 0)
         if empty.size:
-            farthest = np.argsort(distance.min(axis=1), kind="stable")[::-1][: empty.size]
+            away = np.round(distance.min(axis=1), DIGITS)
+            farthest = np.argsort(away, kind="stable")[::-1][: empty.size]
             new_labels[farthest] = empty[: farthest.size]
         if np.array_equal(new_labels, labels):
             break
@@ -154,6 +159,12 @@ def distances(sample: Sample, centers: np.ndarray) -> np.ndarray:
     return np.maximum(squared, 0.0)
 
 
+def _nearest(distance: np.ndarray) -> np.ndarray:
+    """Return the nearest centre of each row; of those as near but for rounding, the first."""
+    labels: np.ndarray = np.round(distance, DIGITS).argmin(axis=1)
+    return labels
+
+
 def _choose(
     rng: np.random.Generator, mass: np.ndarray, size: int, *, replace: bool = False
 ) -> np.ndarray:
@@ -175,7 +186,8 @@ def _nearest_in_rows(rows: Rows, scaling: Scaling, centers: np.ndarray) -> np.nd
     for block in rows.blocks:
         observed = expand(block.observed, block)
         x = np.where(observed, (block.x - scaling.mean) / np.sqrt(scaling.variance), 0.0)
-        labels = distances(Sample(x, observed.astype(float), block.weight), centers).argmin(axis=1)
+        sample = Sample(x, observed.astype(float), block.weight)
+        labels = _nearest(distances(sample, centers))
         resp[first + np.arange(len(labels)), labels] = 1.0
         first += len(labels)
     return resp

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.density.conditional import Prepared, score
+from gapmix.density.conditional import ReadyDensity, score
 from gapmix.em.records import Engine, Settings
 from gapmix.em.repair import CollapseError, split_heaviest
 from gapmix.em.run import run
@@ -77,7 +77,7 @@ def regroup(
     """Return the mixture after the best moves, as many as pay and share no component."""
     n_components, d = parameters.means.shape
     rows = prepare_rows(*table, n_components)
-    resp = score(Prepared(solver, solver.prepare(parameters), parameters), rows, engine).resp
+    resp = score(ReadyDensity(solver, solver.prepare(parameters), parameters), rows, engine).resp
     mass = table.weight @ resp
     work = 1.0 * len(table.x) * n_components
     local = Local(solver, table, settings, engine)

@@ -16,6 +16,7 @@ from gapmix.em.records import Engine, Fit, Settings
 from gapmix.em.repair import CollapseError
 from gapmix.em.run import run
 from gapmix.parameters import Parameters
+from gapmix.plan.canonical import put_in_order
 from gapmix.plan.rows import Rows, prepare_rows
 from gapmix.solvers import Solver
 from gapmix.starts.regroup import Table, is_movable, regroup
@@ -56,7 +57,7 @@ def find_start(
     """
     first = make()
     table = _as_table(rows)
-    slopes = Slopes(solver, table, settings, engine, rng.permutation(len(table.x)))
+    slopes = Slopes(solver, table, settings, engine, _shuffle(table, rng))
     small = slopes.cut(COMPARED_PER_NUMBER, first)
     best, best_value, passes = first, -np.inf, 0.0
     for number in range(N_STARTS):
@@ -122,17 +123,20 @@ class Slopes(NamedTuple):
     table: Table
     settings: Settings
     engine: Engine
-    order: np.ndarray  # (n,) by chance
+    order: np.ndarray  # (n,) by chance, copies of a row next to each other
 
     def cut(self, rows_per_number: int, start: Parameters) -> Slope:
         """Return a sample with so many rows per free parameter, or the whole table."""
         structure, n_components = STRUCTURES[start.structure], len(start.weights)
         x, weight = self.table
-        n, d = x.shape
+        n, d = float(weight.sum()), x.shape[1]
         per_component = 0 if structure.SHARED else structure.count_free(d)
         wanted = rows_per_number * n_components * (1 + d + per_component)
-        size = max(round(SHARE * n), wanted)
-        chosen = np.sort(self.order[: size if size <= LARGEST_SHARE * n else n])
+        size = max(SHARE * n, float(wanted))
+        chosen = np.arange(len(x))
+        if size <= LARGEST_SHARE * n:
+            before = np.cumsum(weight[self.order]) - weight[self.order]
+            chosen = np.sort(self.order[before < size])
         table = Table(x[chosen], weight[chosen])
         return Slope(
             self.solver,
@@ -140,8 +144,14 @@ class Slopes(NamedTuple):
             prepare_rows(*table, n_components),
             _coarse(self.settings, float(table.weight.sum() / weight.sum())),
             self.engine,
-            len(chosen) / n,
+            float(table.weight.sum()) / n,
         )
+
+
+def _shuffle(table: Table, rng: np.random.Generator) -> np.ndarray:
+    """Return the rows in an order by chance that units and places of columns do not change."""
+    order = put_in_order(*table)
+    return np.argsort(rng.permutation(len(order.rows))[order.which], kind="stable")
 
 
 def _as_table(rows: Rows) -> Table:

@@ -1,0 +1,60 @@
+"""Costs measured on this machine: plausible, kept, and used for tables that are worth it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from gapmix.plan import costs
+from gapmix.plan.patterns import find_patterns
+from gapmix.solvers import calibrate
+
+SMALL = find_patterns(np.ones((10, 2), dtype=bool))
+LARGE = find_patterns(np.random.default_rng(0).random((3000, 60)) < 0.5)
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """Return where costs are kept, in an empty folder; two sizes are measured."""
+    monkeypatch.delenv("GAPMIX_COSTS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(calibrate, "SIZES", (4, 256))
+    calibrate._kept_costs.cache_clear()
+    yield tmp_path / "gapmix" / "costs.json"
+    calibrate._kept_costs.cache_clear()
+
+
+def test_large_tables_are_planned_with_costs_measured_once_and_kept(kept):
+    assert calibrate.costs_for(SMALL, 1) is costs.DEFAULT
+    assert not kept.exists()
+    found = calibrate.costs_for(LARGE, 50)
+    assert found.sizes == (4, 256)
+    for seconds in found[1:6]:
+        assert 0 < seconds[0] < seconds[1] < 1
+    assert 0 < found.node < 1e-2
+    assert 0 < found.multiply_add < 1e-7
+    calibrate._kept_costs.cache_clear()
+    assert calibrate.costs_for(LARGE, 50) == found
+
+
+@pytest.mark.parametrize("damage", ["machine", "format", "text"])
+def test_costs_of_another_machine_or_format_are_measured_anew(kept, damage):
+    calibrate._write(costs.DEFAULT, kept)
+    assert calibrate.costs_for(LARGE, 50) == costs.DEFAULT
+    calibrate._kept_costs.cache_clear()
+    record = json.loads(kept.read_text())
+    kept.write_text("{" if damage == "text" else json.dumps({**record, damage: 0}))
+    assert calibrate.costs_for(LARGE, 50).sizes == (4, 256)
+
+
+def test_a_file_that_is_named_is_used_as_it_is_whatever_the_table(kept, monkeypatch, tmp_path):
+    wanted = costs.DEFAULT._replace(node=1.0)
+    calibrate._write(wanted, tmp_path / "mine.json")
+    monkeypatch.setenv("GAPMIX_COSTS", str(tmp_path / "mine.json"))
+    assert calibrate.costs_for(SMALL, 1) == wanted
+    assert not kept.exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_not_an_error(kept):
+    kept.parent.write_text("a file where the folder should be")
+    assert calibrate.costs_for(LARGE, 50).sizes == (4, 256)

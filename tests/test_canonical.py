@@ -1,0 +1,67 @@
+"""The order in which chance draws: units, places and copies do not change it."""
+
+import numpy as np
+import pytest
+
+from gapmix.plan.canonical import put_in_order
+
+
+def make_table(kind, seed=0, n=300, d=6):
+    rng = np.random.default_rng(seed)
+    if kind == "normal":
+        x = rng.normal(size=(n, d)) @ rng.normal(size=(d, d))
+    elif kind == "counts":
+        x = rng.poisson(rng.uniform(0.5, 5.0, d), size=(n, d)).astype(float)
+    else:
+        x = (rng.random((n, d)) < rng.uniform(0.2, 0.8, d)).astype(float)
+        x[:, 0] = 7.0  # a constant
+    x[rng.random(x.shape) < 0.2] = np.nan
+    return x
+
+
+KINDS = ["normal", "counts", "switches"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("factor", [3.0, 2.54, 1e-8, 1e8])
+def test_units_do_not_change_the_order(kind, factor):
+    x = make_table(kind)
+    scale = np.where(np.arange(x.shape[1]) % 2, factor, 1.0)
+    weight = np.ones(len(x))
+    here, there = put_in_order(x, weight), put_in_order(x * scale + 5.0 * scale, weight)
+    np.testing.assert_array_equal(here.columns, there.columns)
+    np.testing.assert_array_equal(x[here.rows], x[there.rows])
+    np.testing.assert_array_equal(here.which, there.which)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_places_of_rows_and_columns_do_not_change_the_order(kind):
+    x = make_table(kind)
+    rng = np.random.default_rng(1)
+    rows, columns = rng.permutation(len(x)), rng.permutation(x.shape[1])
+    moved = x[rows][:, columns]
+    here = put_in_order(x, np.ones(len(x)))
+    there = put_in_order(moved, np.ones(len(x)))
+    np.testing.assert_array_equal(x[:, here.columns], x[:, columns[there.columns]])
+    np.testing.assert_array_equal(
+        x[here.rows][:, here.columns], moved[there.rows][:, there.columns]
+    )
+    np.testing.assert_array_equal(here.which[rows], there.which)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_weight_of_three_is_the_row_three_times(kind):
+    x = make_table(kind)
+    weight = np.random.default_rng(2).integers(1, 4, len(x))
+    here = put_in_order(x, weight.astype(float))
+    there = put_in_order(np.repeat(x, weight, axis=0), np.ones(weight.sum()))
+    np.testing.assert_array_equal(x[here.rows], np.repeat(x, weight, axis=0)[there.rows])
+    np.testing.assert_allclose(here.weight, there.weight)
+    np.testing.assert_array_equal(np.repeat(here.which, weight), there.which)
+
+
+def test_every_row_has_its_place_among_the_distinct_ones():
+    x = make_table("switches")
+    found = put_in_order(x, np.ones(len(x)))
+    np.testing.assert_array_equal(x[found.rows][found.which], x)
+    assert len(np.unique(found.rows)) == len(found.rows) < len(x)
