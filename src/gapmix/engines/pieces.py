@@ -17,7 +17,7 @@ from gapmix.engines.choose import open_shard_engine
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.shards import Look, Seen, ShardedRows, build, survey
 from gapmix.engines.shards import Spec as ShardSpec
-from gapmix.engines.sources import Piece, Source, SourceError, least_bytes, read
+from gapmix.engines.sources import Piece, Source, SourceError, label_column, least_bytes, read
 from gapmix.fitting.climb import Task, climb, identify
 from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.matrix import (
@@ -39,6 +39,7 @@ from gapmix.starts.kmeans import MAX_SAMPLE
 from gapmix.structures import STRUCTURES
 from gapmix.threads import count_threads
 from gapmix.units import Scaling
+from gapmix.wording import Advised
 
 SAMPLE_PER_NUMBER = 10  # sampled rows for each mean to be found: K d of them
 STATE_COPIES = 8  # of the parameters, between two passes
@@ -172,7 +173,8 @@ def fill_piece(spec: FillSpec) -> FilledPiece:
     infinite = np.isinf(x)
     if infinite.any():
         row, column = (int(i) for i in np.argwhere(infinite)[0])
-        raise SourceError(f"Row {spec.first + row}, column {column} holds {x[row, column]}.")
+        label = label_column(spec.piece, column)
+        raise SourceError(f"Row {spec.first + row}, column {label} holds {x[row, column]}.")
     gaps = np.isnan(x)
     filled = densities.fill(spec.density, x).mean
     if spec.bounds is not None:
@@ -264,11 +266,12 @@ def _refuse_little_memory(spec: Spec, n_jobs: int | None, source: Source) -> Non
 def _refuse_too_few(spec: Spec, seen: Overview, source: Source) -> None:
     needed = max(1, spec.n_components)
     if seen.n_useful < needed or len(seen.sample) < needed:
-        raise ValueError(
+        fact = (
             f"Expected n_samples >= n_components, but {spec.n_components} components are "
             f"asked for and the table has {seen.n_useful} rows with an observed value and a "
-            f"positive weight (n_samples = {source.n_rows}). Lower n_components."
+            f"positive weight (n_samples = {source.n_rows})."
         )
+        raise ValueError(Advised(fact, "n_components", "Lower n_components."))
 
 
 def _ticking(items: Iterator[Any], tick: Callable[[], None] | None) -> Iterator[Any]:

@@ -24,6 +24,7 @@ from gapmix.plan.rows import Rows
 from gapmix.solvers import SOLVERS
 from gapmix.threads import open_engine
 from gapmix.units import Scaling
+from gapmix.wording import Advised
 
 # What may change when a fit goes on: how long it runs; and what is in the file already.
 FREE = {"max_iter", "tol", "weights_init", "means_init", "precisions_init"}
@@ -143,8 +144,8 @@ def explaining_collapse(spec: Spec, names: list[str]) -> Iterator[None]:
         yield
     except CollapseError as error:
         column = "" if error.pivot is None else f" The column is {names[error.pivot]}."
-        raise CollapsedFitError(
-            f"{error}{column} Increase reg_covar (now "
-            f"{spec.reg_covar:g}), lower n_components (now {spec.n_components}), or "
-            "leave out columns that repeat others."
-        ) from error
+        advice = (
+            f"Increase reg_covar (now {spec.reg_covar:g}), lower n_components (now "
+            f"{spec.n_components}), or leave out columns that repeat others."
+        )
+        raise CollapsedFitError(Advised(f"{error}{column}", "reg_covar", advice)) from error
