@@ -110,6 +110,8 @@ def fit_pieces(
         if before is not None:
             before = order_fitted(before, columns)
         chosen = _plan(spec, sample.patterns)
+        if len(sample.x) < seen.n_useful:
+            chosen = chosen._replace(n_rows=source.n_rows)
         identity = identify(spec, units, seen.total_weight)
         if saved is not None:
             checkpoint.check_identity(saved, identity, running.checkpoint)
