@@ -30,6 +30,7 @@ from gapmix.fitting.matrix import (
 from gapmix.fitting.order import order_fitted, order_spec
 from gapmix.fitting.progress import counter
 from gapmix.fitting.spec import Running, Spec, is_diagonal, make_settings
+from gapmix.fitting.starting import refuse_other
 from gapmix.plan import Plan
 from gapmix.plan.patterns import Patterns
 from gapmix.plan.planner import make_plan
@@ -108,6 +109,7 @@ def fit_pieces(
         columns, units = sample.columns, sample.units
         spec = order_spec(spec, columns)
         if before is not None:
+            refuse_other(spec, before.parameters, len(columns))
             before = order_fitted(before, columns)
         chosen = _plan(spec, sample.patterns)
         if len(sample.x) < seen.n_useful:

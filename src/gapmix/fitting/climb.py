@@ -22,6 +22,7 @@ from gapmix.fitting.starting import Start
 from gapmix.plan import Plan
 from gapmix.plan.rows import Rows
 from gapmix.solvers import SOLVERS
+from gapmix.structures.mixtures import parameters_to_internal
 from gapmix.threads import open_engine
 from gapmix.units import Scaling
 from gapmix.wording import Advised
@@ -72,7 +73,7 @@ def climb(spec: Spec, task: Task, running: Running) -> Fitted:
     ):
         starts: list[Callable[[], Start]]
         if task.before is not None:
-            at = starting.resume_at(spec, task.before.parameters, task.units)
+            at = parameters_to_internal(task.before.parameters, task.units)
             starts = [lambda: Start(at)]
         else:
             begin = partial(starting.begin, spec, task.start_rows, task.units, engine)

@@ -64,7 +64,7 @@ def plot_plan(plan: Plan, *, ax: Axes | None = None) -> Axes:
     --------
     >>> import numpy as np
     >>> from gapmix.plan.patterns import find_patterns
-    >>> from gapmix.plan import make_plan
+    >>> from gapmix.plan.planner import make_plan
     >>> from gapmix.plots import plot_plan
     >>> observed = np.array([[True, True, True], [True, True, False], [True, False, False]])
     >>> plan = make_plan(find_patterns(observed), 1, solver="paper")
