@@ -70,7 +70,7 @@ def make_settings(
     `target` and `center`, in the user's units, are the covariance and the mean to shrink to, if
     they are known already.
     """
-    d = len(units.scale)
+    d = int(units.known.sum())
     shrinkage = 2.0 * (d + 1) if spec.shrinkage == "auto" else float(spec.shrinkage)
     pull = MEAN_ROWS if spec.mean_shrinkage == "auto" else float(spec.mean_shrinkage)
     share = spec.reg_covar * total_weight / spec.n_components
@@ -87,7 +87,7 @@ def make_settings(
         mean_shrinkage=pull,
         center=None if center is None or pull == 0 else to_internal(center, units),
         loading=loading,
-        n_kept=count_kept(spec.keep_components, d),
+        n_kept=count_kept(spec.keep_components, len(units.scale)),
         fill=spec.fill,
         unit=units.variance,
     )
