@@ -66,6 +66,8 @@ def run(
         held = settings.regularizer._replace(target=resume.target, center=resume.center)
         settings = settings._replace(regularizer=held)
     state, stop_reason, history = resume.state, resume.stop_reason, list(resume.history)
+    if stop_reason is not None:
+        stop_reason = _reason_to_stop(state, settings)  # by the tol of now
     interrupted = False
     used = settings.regularizer
     prepared = prepare(solver, state.parameters)

@@ -51,6 +51,7 @@ class Running(NamedTuple):
     checkpoint: Any = None  # path of a file, or None
     verbose: int = 0
     verbose_interval: int = 10
+    is_seeded: bool = True  # else the seed was drawn, and a checkpoint's is taken instead
 
 
 def is_diagonal(spec: Spec) -> bool:
