@@ -100,13 +100,7 @@ def fit_pieces(
         hashes = running.checkpoint is not None
         seen = _look(engine, source, weight, spec.n_components, seeds[0], hashes=hashes)
         _refuse_too_few(spec, seen, source)
-        structure = STRUCTURES[spec.covariance_type]
-        units = scaling.from_summary(seen.summary, common=structure.COMMON_UNITS)
-        check_magnitudes(units, names)
-        tell(seen.sample, units)
-        sample = make_matrix(
-            seen.sample, seen.sample_weight, names, spec.covariance_type, units=units
-        )
+        sample = _read_sample(spec, seen, names, tell)
         columns, units = sample.columns, sample.units
         spec = order_spec(spec, columns)
         if before is not None:
@@ -118,15 +112,11 @@ def fit_pieces(
         contents = {"columns": source.d, "pieces": len(source.pieces), "data": seen.digest}
         contents |= {"sample_weight": weight, "X_val": x_val}
         fresh, saved = identify(spec, running, resumed, before, contents)
-        costs = costs_for(chosen.patterns, spec.n_components)
         solver = spec.solver if chosen.forest else chosen.solver
-        engine.load(
-            build,
-            [
-                ShardSpec(piece, own, columns, units, spec.n_components, solver, costs)
-                for piece, _, own in _cut(source, weight)
-            ],
-        )
+        costs = costs_for(sample.patterns, spec.n_components)
+        common = columns, units, spec.n_components, solver, costs
+        shards = [ShardSpec(piece, own, *common) for piece, _, own in _cut(source, weight)]
+        engine.load(build, shards)
         sample_rows = _lay_out(spec, sample)
         rows = ShardedRows(
             engine,
@@ -219,6 +209,17 @@ def _look(
         np.concatenate([part.sample_weight for part in parts]),
         digest(np.array([part.digest for part in parts])),
     )
+
+
+def _read_sample(
+    spec: Spec, seen: Overview, names: list[str], tell: Callable[[np.ndarray, Scaling], None]
+) -> Matrix:
+    """Return the sampled rows as a fit sees them, in the units of the whole table."""
+    structure = STRUCTURES[spec.covariance_type]
+    units = scaling.from_summary(seen.summary, common=structure.COMMON_UNITS)
+    check_magnitudes(units, names)
+    tell(seen.sample, units)
+    return make_matrix(seen.sample, seen.sample_weight, names, spec.covariance_type, units=units)
 
 
 def _cut(
