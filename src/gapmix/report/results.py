@@ -10,7 +10,7 @@ from gapmix.evaluate.contenders import OURS
 from gapmix.evaluate.scores import Overall
 from gapmix.report.filling import MAX_PANELS, ColumnFilled, FilledFacts
 from gapmix.report.gaps import TableFacts
-from gapmix.report.judging import Judged, NotJudged
+from gapmix.report.judging import Judged
 from gapmix.report.pictures import Picture, draw_hidden, draw_known_and_filled
 from gapmix.report.randomness import LEVEL, Hints
 from gapmix.report.subject import MAX_TABLE, Subject
@@ -76,10 +76,10 @@ def _draw_panel(each: ColumnFilled, subject: Subject) -> Picture:
     )
 
 
-def write_judged(judged: Judged | NotJudged, subject: Subject) -> dict[str, Any]:
+def write_judged(judged: Judged | str, subject: Subject) -> dict[str, Any]:
     """Return how good the filling is."""
-    if isinstance(judged, NotJudged):
-        return {"finding": f"This could not be judged. {judged.reason}", "methods": []}
+    if isinstance(judged, str):
+        return {"finding": f"This could not be judged. {judged}", "methods": []}
     overall = judged.evaluation.overall()
     worst = max(each.error for each in overall if np.isfinite(each.error))
     return {
