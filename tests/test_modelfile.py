@@ -25,7 +25,7 @@ from gapmix import (
     GaussianMixtureImputer,
     GaussianMixtureRegressor,
 )
-from gapmix.modelfile.files import ModelFileError, composed
+from gapmix.modelfile.files import CODECS, ModelFileError, composed
 from gapmix.modelfile.values import decode, encode
 from gapmix.plan.forests import TreeOptions
 from gapmix.plots import plot_plan
@@ -157,7 +157,7 @@ def test_a_warm_start_goes_on_from_a_loaded_mixture(kind, tmp_path):
     x = make_rows()
     settings = {"covariance_type": kind, "shrinkage": 2.0, "max_iter": 4, "tol": 0.0}
     mixture = fit(x, warm_start=True, **settings)
-    loaded = copy_through(tmp_path / "m", mixture)
+    loaded = copy_through(tmp_path / "m", mixture).set_params(warm_start=True)
     assert_same_bits(mixture.fit(x).means_, loaded.fit(x).means_)
     assert_same_bits(answers(mixture, x), answers(loaded, x))
 
@@ -314,24 +314,66 @@ def test_settings_come_back_as_they_were(tmp_path):
         "precisions_init": np.ones((2, 4), dtype=np.float32),
         "tol": np.float64(0.1) / 3,
         "max_iter": np.int64(7),
-        "warm_start": np.bool_(True),
         "solver": TreeOptions("tree", cost="seconds", recompute_every=3),
         "random_state": np.random.RandomState(0),
-        "reg_covar": np.inf,
-        "shrinkage": np.nan,
     }
     mixture = fit().set_params(**settings)
     loaded = copy_through(tmp_path / "m", mixture)
     assert_same_bits(loaded.means_init, means)
     assert_same_bits(loaded.precisions_init, settings["precisions_init"])
     assert loaded.weights_init == (0.25, 0.75)
-    assert (loaded.tol, loaded.max_iter, loaded.warm_start) == (0.1 / 3, 7, True)
-    assert [type(v) for v in (loaded.tol, loaded.max_iter, loaded.warm_start)] == [float, int, bool]
+    assert (loaded.tol, loaded.max_iter) == (0.1 / 3, 7)
+    assert [type(v) for v in (loaded.tol, loaded.max_iter)] == [float, int]
     assert loaded.solver == settings["solver"]
     assert type(loaded.solver) is TreeOptions
     assert loaded.random_state is None
-    assert loaded.reg_covar == np.inf
-    assert np.isnan(loaded.shrinkage)
+
+
+def test_nothing_of_the_run_is_in_a_file_or_taken_from_one(tmp_path):
+    run = {
+        "engine": "tcp://10.0.0.1:8786",
+        "checkpoint": "/tmp/elsewhere",
+        "n_jobs": 3,
+        "verbose": 2,
+        "verbose_interval": 7,
+        "warm_start": True,
+    }
+    default = gapmix.GaussianMixture().get_params()
+    mixture = fit().set_params(**run)
+    path = tmp_path / "m"
+    loaded = copy_through(path, mixture)
+    assert {name: getattr(loaded, name) for name in run} == {name: default[name] for name in run}
+    assert not any(name in path.read_bytes().decode("latin-1") for name in ("10.0.0.1", "elsewh"))
+    record = read(path, {"GaussianMixture": CODECS["GaussianMixture"].names})
+    record.content["settings"].update(run)  # as files used to have them
+    loaded = CODECS["GaussianMixture"].from_record(record.content, record.arrays)
+    assert {name: getattr(loaded, name) for name in run} == {name: default[name] for name in run}
+    imputer = gapmix.GaussianMixtureImputer(1, n_jobs=2, verbose=1).fit(make_rows())
+    loaded = copy_through(path, imputer)
+    assert (loaded.n_jobs, loaded.verbose, loaded.mixture_.n_jobs) == (None, 0, None)
+
+
+def test_a_setting_that_cannot_be_used_is_refused(tmp_path):
+    for settings in ({"tol": -1.0}, {"reg_covar": np.inf}, {"shrinkage": np.nan}):
+        with pytest.raises(
+            ModelFileError, match=f"A setting cannot be used: .*{next(iter(settings))}"
+        ):
+            gapmix.save(fit().set_params(**settings), tmp_path / "m")
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_a_loaded_stream_goes_on_where_it_was(kind, tmp_path):
+    batches = [make_rows(seed=seed) for seed in range(4)]
+    one = gapmix.GaussianMixture(2, covariance_type=kind, random_state=0)
+    for batch in batches[:2]:
+        one.partial_fit(batch)
+    other = copy_through(tmp_path / "m", one)
+    for batch in batches[2:]:
+        one.partial_fit(batch)
+        other.partial_fit(batch)
+    for name in ("weights_", "means_", "covariances_"):
+        assert_same_bits(getattr(one, name), getattr(other, name))
+    assert other.stop_reason_ == "partial_fit has seen 4 batches"
 
 
 VALUES = {
@@ -374,9 +416,9 @@ class Pair(NamedTuple):
         ({"means_init": np.ones(2, complex)}, "means_init is an array of dtype complex128"),
         ({"means_init": np.ones(2, np.longdouble)}, "longdouble|float128"),
         ({"means_init": np.array([2**63], np.uint64)}, "uint64"),
-        ({"n_jobs": object()}, "n_jobs is a object"),
+        ({"reg_covar": object()}, "reg_covar is a object"),
         ({"fill": Pair(1)}, "fill is a Pair"),
-        ({"n_jobs": b"x"}, "n_jobs is a bytes"),
+        ({"reg_covar": b"x"}, "reg_covar is a bytes"),
     ],
 )
 def test_settings_a_file_cannot_hold_are_refused_by_name(settings, message, tmp_path):

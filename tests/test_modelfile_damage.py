@@ -327,8 +327,11 @@ CASES = {
     "NaN mean": (set_array("means", (0, 1), np.nan), "means holds a number that is not finite"),
     "infinite": (set_array("covariances", (0, 0, 0), np.inf), "not finite"),
     "NaN history": (set_array("history.objective", 0, np.nan), "history.objective holds"),
-    "negative weight": (set_array("weights", ..., [1.5, -0.5]), "at least 0 and sum to 1"),
-    "weights of 2": (set_array("weights", ..., 1.0), "at least 0 and sum to 1"),
+    "negative weight": (
+        set_array("weights", ..., [1.5, -0.5]),
+        "must be finite and at least 0|must sum to 1",
+    ),
+    "weights of 2": (set_array("weights", ..., 1.0), "must be finite and at least 0|must sum to 1"),
     "negative variance": (
         set_array("covariances", (0, 0, 0), -1.0),
         "covariances must be positive",

@@ -57,6 +57,29 @@ def test_fit_begins_afresh_and_batches_keep_their_columns():
     assert not hasattr(model.fit(make_rows(100, 1)), "_stream")
 
 
+@pytest.mark.parametrize("begun", ["fit", "partial_fit"])
+def test_a_refused_batch_changes_nothing(begun):
+    batches = {
+        "columns": np.zeros((1, 7)),
+        "infinite": np.full((50, 3), np.inf),
+        "far": np.full((50, 3), 1e120),
+        "a weight": (make_rows(50, 0), -np.ones(50)),
+    }
+    model = getattr(GaussianMixture(2, random_state=0), begun)(make_rows(100, 0))
+    before, answer = dict(vars(model)), model.impute(make_rows(30, 3))
+    for name, batch in batches.items():
+        if name == "far" and begun == "fit":
+            continue  # a first batch may be anywhere
+        batch, weight = batch if isinstance(batch, tuple) else (batch, None)
+        with pytest.raises(
+            ValueError, match=r"features|far|weight|infinit|n_samples|standard deviations"
+        ):
+            model.partial_fit(batch, sample_weight=weight)
+        assert vars(model).keys() == before.keys()
+        assert all(vars(model)[name] is before[name] for name in before)
+    np.testing.assert_array_equal(model.impute(make_rows(30, 3)), answer)
+
+
 def test_what_needs_all_rows_is_refused():
     with pytest.raises(ValueError, match="partial_fit does not go with keep_components=1"):
         GaussianMixture(2, keep_components=1).partial_fit(make_rows(50, 0))

@@ -321,6 +321,7 @@ class GaussianMixture(FittedMixture):
             warn_user(fitted.advice, ConvergenceWarning)
         return self
 
+    @keeping_last_fit
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Take one more batch of an endless stream: online EM, which is not exact.
 
@@ -328,7 +329,8 @@ class GaussianMixture(FittedMixture):
         decays with the number of batches, then parameters follow (Cappe and Moulines, 2009). The
         first batch sets the units and the start, so it should be a fair sample of some hundred
         rows or more; the likelihood may fall from batch to batch. `history_` has the mean
-        log-likelihood of each batch before it was learned from. `fit` begins afresh.
+        log-likelihood of each batch before it was learned from. A batch that is refused changes
+        nothing, and a saved and loaded stream goes on where it was. `fit` begins afresh.
 
         Parameters
         ----------

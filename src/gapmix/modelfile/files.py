@@ -6,9 +6,11 @@ its keys, never a module.
 
 An estimator that is made of fitted mixtures needs one entry of `CODECS`, made by `composed`.
 `parts` are attributes that hold a fitted `GaussianMixture` or a list of them, `state` attributes
-that hold numbers, texts, arrays, or lists, tuples and dicts of these (`modelvalues` has the list,
-and the named tuples that are allowed). Constructor parameters, number and names of the columns are
-kept without being mentioned. Attributes that an estimator does not have are passed over.
+that hold numbers, texts, arrays, or lists, tuples and dicts of these (`values` has the list, and
+the named tuples that are allowed); `check` raises a `ModelFileError` about fitted values that
+cannot be (`validity`). Constructor parameters that do not belong to the run, number and names of
+the columns are kept without being mentioned. Attributes that an estimator does not have are passed
+over.
 """
 
 from __future__ import annotations
@@ -40,6 +42,11 @@ from gapmix.modelfile.mixture import (
     mixture_to_record,
     rebuild,
     require_same,
+)
+from gapmix.modelfile.validity import (
+    check_classifier,
+    check_imputer,
+    check_regressor,
 )
 from gapmix.modelfile.values import decode, encode
 from gapmix.storage.atomicfile import Path, find_target, replace_file
@@ -77,8 +84,9 @@ def save(estimator: Any, path: Path) -> None:
     Notes
     -----
     Parameters that are random generators (`random_state=RandomState(0)`) come back as None, and
-    arrays of other libraries as NumPy arrays; functions are refused. The bytes are those of a
-    safetensors file.
+    arrays of other libraries as NumPy arrays; functions are refused. Where and how a fit runs
+    (`engine`, `n_jobs`, `checkpoint`, `verbose`, `verbose_interval`, `warm_start`) is not kept. The
+    bytes are those of a safetensors file.
 
     Examples
     --------
@@ -151,7 +159,13 @@ def load(path: Path) -> Any:
         raise ModelFileError(f"{os.fsdecode(os.fspath(path))}: {error}") from error
 
 
-def composed(cls: Any, *, parts: tuple[str, ...], state: tuple[str, ...]) -> Codec:
+def composed(
+    cls: Any,
+    *,
+    parts: tuple[str, ...],
+    state: tuple[str, ...],
+    check: Callable[[Any], None] = lambda estimator: None,
+) -> Codec:
     """Return the codec of an estimator made of fitted mixtures; see the top of this module."""
 
     def to_record(estimator: Any) -> tuple[Content, Arrays]:
@@ -193,6 +207,7 @@ def composed(cls: Any, *, parts: tuple[str, ...], state: tuple[str, ...]) -> Cod
             setattr(estimator, name, taken[0] if count is None else taken)
         if mixtures:
             raise ModelFileError(f"{len(mixtures)} mixtures belong to nothing.")
+        check(estimator)
         return estimator
 
     nested = {f"mixture.*.{name}" for name in array_names(GaussianMixture, MIXTURE_ARRAYS)}
@@ -246,7 +261,7 @@ def _to_imputer(model: TableModel) -> GaussianMixtureImputer:
         or len(bounds) != len(names)
         or not all(isinstance(pair, list) and len(pair) == 2 for pair in bounds)
         or not all(isinstance(end, float) for pair in bounds for end in pair)
-        or not all(low <= high for low, high in bounds)
+        or not all(low <= high and low < np.inf and high > -np.inf for low, high in bounds)
     ):
         raise ModelFileError("Its columns, marks and bounds do not fit together.")
     model.mixture_.feature_names_in_ = names
@@ -272,16 +287,19 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
                 *("selection_", "calibration_", "n_components_", "n_iter_"),
                 *("indicated_", "constant_", "columns_"),
             ),
+            check=check_imputer,
         ),
         "GaussianMixtureRegressor": composed(
             GaussianMixtureRegressor,
             parts=("mixture_",),
             state=("selection_", "n_components_", "n_iter_", "n_targets_", "_flat"),
+            check=check_regressor,
         ),
         "GaussianMixtureClassifier": composed(
             GaussianMixtureClassifier,
             parts=("mixtures_",),
             state=("classes_", "selection_", "priors_", "exponent_", "n_iter_"),
+            check=check_classifier,
         ),
         "TableModel": OLD_TABLE_MODEL._replace(
             from_record=lambda content, arrays: _to_imputer(

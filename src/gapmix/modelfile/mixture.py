@@ -11,16 +11,20 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from gapmix.em.online import Online
 from gapmix.em.records import Iteration
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import LARGEST_VALUE
 from gapmix.fitting.matrix import FARTHEST, LARGEST
+from gapmix.fitting.spec import Running
+from gapmix.modelfile.validity import check_settings, check_shares
 from gapmix.modelfile.values import decode, encode
 from gapmix.parameters import SMALLEST_VARIANCE, Parameters
 from gapmix.plan.forests import Cluster
 from gapmix.plan.patterns import Patterns
 from gapmix.plan.planner import Plan
 from gapmix.solvers import SOLVERS
+from gapmix.statistics import Moments
 from gapmix.storage.recordfile import ModelFileError
 from gapmix.structures import STRUCTURES, Structure
 from gapmix.threads import open_engine
@@ -29,13 +33,17 @@ from gapmix.units import Scaling
 Content = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
-SIMPLEX = 1e-8  # what weights may be away from a sum of 1
+# Where and how a fit ran is no part of a model: not written, and not taken from old files.
+OF_THE_RUN = {*Running._fields, "warm_start"}
+STREAM = ("stream.means", "stream.covariances", *(f"stream.{name}" for name in Moments._fields))
 MIXTURE_ARRAYS = (
     *("weights", "means", "covariances", "precisions", "precisions_cholesky", "target", "center"),
     *("scaling.center", "scaling.scale", "scaling.mean", "scaling.variance", "scaling.known"),
     *("history.log_likelihood", "history.objective", "history.validation", "history.seconds"),
     *("history.lower_bounds", "event.iteration", "event.text"),
+    *STREAM,
 )
+OPTIONAL = {"target", "center", *STREAM}
 
 
 def mixture_to_record(mixture: GaussianMixture) -> tuple[Content, Arrays]:
@@ -52,7 +60,7 @@ def mixture_to_record(mixture: GaussianMixture) -> tuple[Content, Arrays]:
             "converged": bool(mixture.converged_),
             "stop_reason": mixture.stop_reason_,
             "n_iter": int(mixture.n_iter_),
-            "lower_bound": encode(float(mixture.lower_bound_), "lower_bound_"),
+            "lower_bound": float(mixture.lower_bound_),
             "events": texts,
         },
         "plan": {
@@ -84,6 +92,11 @@ def mixture_to_record(mixture: GaussianMixture) -> tuple[Content, Arrays]:
         numbers["target"] = mixture._target
     if mixture._center is not None:
         numbers["center"] = mixture._center
+    stream: Online | None = getattr(mixture, "_stream", None)
+    if stream is not None and stream.moments is not None:
+        content["stream"] = {"n_batches": stream.n_batches, "total_weight": stream.total_weight}
+        held = (*stream.parameters[1:3], *stream.moments)
+        numbers |= dict(zip(STREAM, held, strict=True))
     arrays |= {name: np.asarray(value, dtype=np.float64) for name, value in numbers.items()}
     arrays["scaling.known"] = np.asarray(scaling.known, dtype=np.int64)
     arrays["event.iteration"] = np.array([i for i, _ in events], dtype=np.int64)
@@ -109,7 +122,11 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     mixture.converged_ = field(fit, "converged", bool)
     mixture.stop_reason_ = field(fit, "stop_reason", str)
     mixture.n_iter_ = field(fit, "n_iter", int)
-    mixture.lower_bound_ = field({"": decode(fit.get("lower_bound"), {})}, "", float)
+    mixture.lower_bound_ = field(fit, "lower_bound", float)
+    if mixture.n_iter_ < 0 or not math.isfinite(mixture.lower_bound_):
+        raise ModelFileError(
+            f"{mixture.n_iter_} iterations cannot lead to {mixture.lower_bound_:g} per row."
+        )
     mixture.lower_bounds_ = arrays["history.lower_bounds"].tolist()
     mixture.history_ = _history(field(fit, "events", list), arrays)
     mixture.plan_ = _plan(field(content, "plan", dict), mixture.n_features_in_)
@@ -118,22 +135,25 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     mixture._target = arrays.get("target")
     mixture._center = arrays.get("center")
     # What overflows is refused; BLAS on several threads is slower on one matrix at a time.
+    check_settings(mixture)
     with np.errstate(all="ignore"), open_engine(1):
         _check_values(arrays, STRUCTURES[kind])
         _check_units(units)
         _check_inside(mixture._fitted().parameters, units)
+        if "stream" in content or any(name in arrays for name in STREAM):
+            mixture._stream = _stream(content, arrays, kind)
     return mixture
 
 
 def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
     """Check names, types and shapes of a mixture's arrays against each other."""
     own = {name for name in arrays if not name.startswith("settings.")}
-    require_same(own, set(MIXTURE_ARRAYS) - ({"target", "center"} - own), "arrays of a mixture")
+    require_same(own, set(MIXTURE_ARRAYS) - (OPTIONAL - own), "arrays of a mixture")
     n_components = arrays["weights"].size
     n_iterations = arrays["history.objective"].size
     n_held = arrays["history.validation"].size
     n_events = arrays["event.text"].size
-    structure = STRUCTURES[kind]
+    structure, none = STRUCTURES[kind], np.empty((0, 0))
     public = structure.public_shape(n_components, d)
     shapes: dict[str, tuple[int, ...]] = {
         "weights": (n_components,),
@@ -147,6 +167,11 @@ def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
         **dict.fromkeys(("covariances", "precisions", "precisions_cholesky"), public),
         "target": structure.shape(d),
         "center": (d,),
+        "stream.means": (n_components, d),
+        "stream.covariances": (1 if structure.SHARED else n_components, *structure.shape(d)),
+        "stream.resp": (n_components,),
+        "stream.first": (n_components, d),
+        "stream.second": (n_components, *[d] * (arrays.get("stream.second", none).ndim - 1)),
     }
     whole = {"scaling.known", "event.iteration", "event.text"}
     for name in sorted(own):
@@ -167,9 +192,7 @@ def _check_values(arrays: Arrays, structure: Structure) -> None:
             values = values[values != -np.inf]
         if not np.isfinite(values).all():
             raise ModelFileError(f"{name} holds a number that is not finite.")
-    weights = arrays["weights"]
-    if not weights.size or weights.min() < 0 or abs(weights.sum() - 1.0) > SIMPLEX:
-        raise ModelFileError("The weights must be at least 0 and sum to 1.")
+    check_shares("weights", arrays["weights"])
     if not np.isin(arrays["scaling.known"], (0, 1)).all():
         raise ModelFileError("scaling.known must hold 0 and 1.")
     matrices = {"covariances", "precisions", "precisions_cholesky", "target"}
@@ -182,8 +205,10 @@ def _check_units(units: Scaling) -> None:
     """Check what columns are measured in."""
     scale, center = units.scale, units.center
     powers = (np.frexp(scale)[0] == 0.5) & (scale <= LARGEST) & (scale >= 1 / LARGEST)
-    if not powers.all() or units.variance.min() <= 0:
+    if not powers.all() or units.variance.min() <= 0 or units.variance.max() > FARTHEST:
         raise ModelFileError("The columns' scales must be powers of two, variances positive.")
+    if np.abs(units.mean).max() > 0.5:
+        raise ModelFileError("The columns' means must lie within half a unit of their centres.")
     if (np.maximum(np.abs(center), np.abs(center / scale)) > LARGEST_VALUE).any():
         raise ModelFileError(f"The columns' centres must lie below {LARGEST_VALUE:g}.")
 
@@ -202,6 +227,28 @@ def _check_inside(parameters: Parameters, units: Scaling) -> None:
             structure.check(sigma, k)
         except ValueError as error:
             raise ModelFileError(str(error)) from error
+
+
+def _stream(content: Content, arrays: Arrays, kind: str) -> Online:
+    """Return where `partial_fit` goes on."""
+    told = field(content, "stream", dict)
+    n_batches, total_weight = field(told, "n_batches", int), field(told, "total_weight", float)
+    require_same({name for name in STREAM if name in arrays}, set(STREAM), "stream")
+    means, covariances, *moments = (arrays[name] for name in STREAM)
+    check_shares("stream.resp", arrays["stream.resp"])
+    reach = max(np.abs(moments[1]).max(), np.sqrt(np.abs(moments[2]).max()), np.abs(means).max())
+    variances = STRUCTURES[kind].diagonal(covariances)
+    if not reach <= FARTHEST or not (variances > SMALLEST_VARIANCE).all():
+        raise ModelFileError(f"The stream's moments are beyond {FARTHEST:g} standard deviations.")
+    if n_batches < 1 or not 0.0 < total_weight < FARTHEST:
+        raise ModelFileError(f"A stream of {n_batches} batches cannot weigh {total_weight:g}.")
+    for k, sigma in enumerate(covariances):
+        try:
+            STRUCTURES[kind].check(sigma, k)
+        except ValueError as error:
+            raise ModelFileError(f"stream: {error}") from error
+    parameters = Parameters(arrays["weights"], means, covariances, kind)
+    return Online(parameters, Moments(*moments), n_batches, total_weight)
 
 
 def _history(texts: list[Any], arrays: Arrays) -> tuple[Iteration, ...]:
@@ -275,6 +322,7 @@ def describe(estimator: Any) -> tuple[Content, Arrays]:
     settings = {
         name: encode(value, f"settings.{name}", arrays)
         for name, value in estimator.get_params(deep=False).items()
+        if name not in OF_THE_RUN
     }
     names = getattr(estimator, "feature_names_in_", None)
     columns = {
@@ -292,7 +340,8 @@ def rebuild(cls: Any, content: Content, arrays: Arrays) -> Any:
         raise ModelFileError(f"A {cls.__name__} has no parameter {unknown[0]!a} in this version.")
     held = {name for name in arrays if name.startswith("settings.")}
     require_same(held, arrays_of(settings, "settings"), "settings")
-    estimator = cls(**{name: decode(value, arrays) for name, value in settings.items()})
+    kept = {name: decode(settings[name], arrays) for name in settings if name not in OF_THE_RUN}
+    estimator = cls(**kept)
     columns = field(content, "columns", dict)
     count, names = field(columns, "count", int), field(columns, "names", list, type(None))
     if count < 1:

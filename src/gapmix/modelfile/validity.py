@@ -1,0 +1,170 @@
+"""What the values of a loaded estimator must be for it to give answers: each is checked here.
+
+Shapes and types are what `mixture` and `values` look at; a forged file may have these right.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from gapmix.estimators.bounds import read_bounds
+from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.validation import column_names
+from gapmix.selection.classes import COOLEST, HOTTEST
+from gapmix.selection.sizes import Candidate
+from gapmix.storage.recordfile import ModelFileError
+from gapmix.units import to_user
+
+SIMPLEX = 1e-8  # what shares may be away from a sum of 1
+NEAR = 1e-6  # what a constant may be away from its column's mean, relative to either
+
+
+def check_shares(name: str, shares: np.ndarray) -> None:
+    """Check that shares are finite, none is negative, and they sum to 1."""
+    if not (np.isfinite(shares).all() and shares.size and shares.min() >= 0):
+        raise ModelFileError(f"The {name} must be finite and at least 0.")
+    if abs(shares.sum() - 1.0) > SIMPLEX:
+        raise ModelFileError(f"The {name} must sum to 1, and sum to {shares.sum():g}.")
+
+
+def check_settings(estimator: Any) -> None:
+    """Check what an estimator would be asked to do, as `fit` does."""
+    try:
+        if isinstance(estimator, GaussianMixture):
+            estimator._check()
+        else:
+            estimator._check_parameters()
+        check_random_state(estimator.random_state)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"A setting cannot be used: {error}") from error
+
+
+def check_imputer(imputer: Any) -> None:
+    """Check the fitted attributes of a GaussianMixtureImputer."""
+    check_settings(imputer)
+    d, mixture = imputer.n_features_in_, imputer.mixture_
+    if mixture.n_features_in_ < d or (mixture.n_features_in_ > d and not imputer.use_target):
+        raise ModelFileError(f"The mixture has {mixture.n_features_in_} columns, the table {d}.")
+    _check_size(imputer)
+    _check_selection(_held(imputer, "selection_", tuple))
+    _check_calibration(_held(imputer, "calibration_", np.ndarray, type(None)))
+    constant = _held(imputer, "constant_", np.ndarray)
+    if constant.shape != (d,) or constant.dtype != np.float64 or np.isinf(constant).any():
+        raise ModelFileError(f"constant_ must hold a number or NaN for each of {d} columns.")
+    units = mixture._scaling
+    mean = to_user(units.mean, units)[:d]
+    away = np.abs(constant - mean) > NEAR * (np.abs(mean) + units.scale[:d])
+    if away.any():
+        place = int(np.flatnonzero(away)[0])
+        raise ModelFileError(
+            f"constant_ is {constant[place]:g} for column {place}, whose mean is {mean[place]:g}."
+        )
+    places = _held(imputer, "indicated_", np.ndarray)
+    if places.dtype != np.int64 or places.ndim != 1 or not np.isin(places, np.arange(d)).all():
+        raise ModelFileError(f"indicated_ must hold numbers of the {d} columns.")
+    if (np.diff(places) <= 0).any():
+        raise ModelFileError("indicated_ must be increasing.")
+    try:
+        read_bounds(imputer.bounds, column_names(imputer), _names(imputer))
+    except ValueError as error:
+        raise ModelFileError(str(error)) from error
+
+
+def check_regressor(regressor: Any) -> None:
+    """Check the fitted attributes of a GaussianMixtureRegressor."""
+    check_settings(regressor)
+    _check_size(regressor)
+    _check_selection(_held(regressor, "selection_", tuple))
+    n_targets = _held(regressor, "n_targets_", int)
+    flat = _held(regressor, "_flat", bool)
+    if n_targets < 1 or regressor.mixture_.n_features_in_ != regressor.n_features_in_ + n_targets:
+        raise ModelFileError(
+            f"n_targets_ is {n_targets}, and the mixture has {regressor.mixture_.n_features_in_} "
+            f"columns beside {regressor.n_features_in_} inputs."
+        )
+    if flat and n_targets > 1:
+        raise ModelFileError(f"{n_targets} targets cannot be flat.")
+
+
+def check_classifier(classifier: Any) -> None:
+    """Check the fitted attributes of a GaussianMixtureClassifier."""
+    check_settings(classifier)
+    classes, n = _held(classifier, "classes_", np.ndarray), len(classifier.mixtures_)
+    if classes.shape != (n,) or n < 2 or len(set(classes.tolist())) < n:
+        raise ModelFileError(f"classes_ must hold a different label for each of {n} mixtures.")
+    if classes.dtype.kind == "f" and not np.isfinite(classes).all():
+        raise ModelFileError("classes_ holds a label that is not finite.")
+    if any(mixture.n_features_in_ != classifier.n_features_in_ for mixture in classifier.mixtures_):
+        raise ModelFileError(f"Not every mixture has {classifier.n_features_in_} columns.")
+    priors = _held(classifier, "priors_", np.ndarray)
+    if priors.shape != (n,) or priors.dtype != np.float64 or not priors.min() > 0:
+        raise ModelFileError(f"priors_ must hold a positive number for each of {n} classes.")
+    check_shares("priors_", priors)
+    exponent = _held(classifier, "exponent_", float)
+    if not COOLEST <= exponent <= HOTTEST:
+        raise ModelFileError(
+            f"exponent_ is {exponent:g}; it must lie between {COOLEST:g} and {HOTTEST:g}."
+        )
+    _check_count(classifier, "n_iter_", 0)
+    for each in _held(classifier, "selection_", list):
+        _check_selection(each)
+
+
+def _held(estimator: Any, name: str, *types: type) -> Any:
+    """Return a fitted attribute, which must be there and have one of the types exactly."""
+    value = getattr(estimator, name, ModelFileError)
+    if type(value) not in types:
+        wanted = " or ".join(kind.__name__ for kind in types)
+        state = "is missing" if value is ModelFileError else f"is a {type(value).__name__}"
+        raise ModelFileError(f"{name} {state}; it must be {wanted}.")
+    return value
+
+
+def _names(estimator: Any) -> np.ndarray | None:
+    names: np.ndarray | None = getattr(estimator, "feature_names_in_", None)
+    return names
+
+
+def _check_count(estimator: Any, name: str, smallest: int) -> int:
+    count: int = _held(estimator, name, int)
+    if count < smallest:
+        raise ModelFileError(f"{name} is {count}; it must be at least {smallest}.")
+    return count
+
+
+def _check_size(estimator: Any) -> None:
+    n_components = len(estimator.mixture_.weights_)
+    if _check_count(estimator, "n_components_", 1) != n_components:
+        raise ModelFileError(
+            f"n_components_ is {estimator.n_components_}; the mixture has {n_components}."
+        )
+    _check_count(estimator, "n_iter_", 0)
+
+
+def _check_selection(selection: Any) -> None:
+    """Check the sizes that were compared, if any were."""
+    if type(selection) is not tuple or not all(type(each) is Candidate for each in selection):
+        raise ModelFileError("selection_ must hold what came of each size.")
+    for each in selection:
+        whole = (each.n_components, each.n_iter)
+        numbers = (each.error, each.log_score, each.seconds, each.share)
+        right = all(type(value) is int for value in whole) and each.n_components >= 1
+        right = right and each.n_iter >= 0 and all(type(value) is float for value in numbers)
+        if not right or any(map(math.isnan, numbers)) or min(each.error, each.seconds) < 0:
+            raise ModelFileError(f"selection_ has a size that cannot be: {each}.")
+    if selection:
+        check_shares("shares of selection_", np.array([each.share for each in selection]))
+
+
+def _check_calibration(calibration: np.ndarray | None) -> None:
+    if calibration is None:
+        return
+    right = calibration.ndim == 1 and calibration.size > 1 and calibration.dtype == np.float64
+    if not right or not ((calibration >= 0) & (calibration <= 1)).all():
+        raise ModelFileError("calibration_ must hold at least two numbers from 0 to 1.")
+    if (np.diff(calibration) < 0).any():
+        raise ModelFileError("calibration_ must not fall.")
