@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 FORKER = """
-import json, os, sys
+import json, os, resource, signal, sys
 import numpy as np
 from gapmix import GaussianMixture
 from gapmix.cli import evaluating, reporting, streaming
@@ -32,6 +32,9 @@ for line in sys.stdin:
     if child == 0:
         os.chdir(request["folder"])
         os.environ.update(request["environment"])
+        if "LARGEST_FILE" in os.environ:  # as on a full disk
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (int(os.environ["LARGEST_FILE"]), -1))
         for number, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
         code = main(request["arguments"])

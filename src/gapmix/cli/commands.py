@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import App, Parameter
 
+from gapmix.cli.files import check_files
 from gapmix.cli.options import (
     COLUMNS,
     HIDDEN,
@@ -66,6 +67,7 @@ app = App(
     "Exit codes: 0 done, 1 bad data, 2 bad call, 3 not converged with --strict.",
     help_format="plaintext",
     result_action="return_value",
+    suppress_keyboard_interrupt=False,  # it would end without a word
 )
 
 
@@ -127,8 +129,9 @@ def impute(
     show: Shown = SHOW,
 ) -> Outcome:
     """Fill the gaps of a table."""
-    writing = Writing(output, draws, draw_column, std, round, raw, save_model)
+    writing = Writing(output, draws, draw_column, std, round, raw, save_model, pieces.checkpoint)
     check_writing(writing)
+    check_files({"the table": table, "the model": model}, writing, show.plots)
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
     if model is not None and save_model is not None:
@@ -157,7 +160,9 @@ def fit(
     show: Shown = SHOW,
 ) -> Outcome:
     """Fit a model to a table and save it."""
-    check_writing(Writing(model_path=output))
+    check_files(
+        {"the table": table}, {"--output": output, "--checkpoint": pieces.checkpoint}, show.plots
+    )
     request, fitting, how = read_request(read, columns), _fitting(fit, show), pieces.streaming()
     with _open_screen(show, fit) as screen:
         if streaming.is_needed(table, request, how):
@@ -184,7 +189,7 @@ def score(
     show: Shown = SHOW,
 ) -> Outcome:
     """Write how probable each row is: the log density of what it shows."""
-    check_writing(Writing(output))
+    check_files({"the table": table, "the model": model}, {"--output": output}, show.plots)
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
     request = read_request(read, columns, id)
@@ -204,7 +209,7 @@ def sample(
     show: Shown = SHOW,
 ) -> Outcome:
     """Write new rows drawn from a model."""
-    check_writing(Writing(output))
+    check_files({"the model": model}, {"--output": output}, show.plots)
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
     if seed < 0:
@@ -224,6 +229,7 @@ def describe(
     show: Shown = SHOW,
 ) -> Outcome:
     """Show columns, gaps, patterns of gaps and the plan of a fit."""
+    check_files({"the table": table}, {}, show.plots)
     fitting = _fitting(FitOptions(components=components), show)
     request = read_request(read, columns)
     with Screen(quiet=show.quiet) as screen:
@@ -269,7 +275,8 @@ def report(
     show: Shown = SHOW,
 ) -> Outcome:
     """Fill the gaps of a table and write a report: gaps, model, what was filled, how well."""
-    reporting.check_report(output)
+    check_files({"the table": table}, {"--output": output}, show.plots)
+    reporting.check_report()
     request = read_request(read, columns)
     with _open_screen(show, fit) as screen:
         done = reporting.report(table, request, _fitting(fit, show), output, screen)

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from gapmix.cli.files import picture_path, telling_of
 from gapmix.cli.reading import OpenTable
 from gapmix.cli.requests import Watch
 from gapmix.plan.patterns import find_patterns
 from gapmix.plots.canvas import figure
 from gapmix.plots.filled import plot_convergence, plot_marginals, plot_missing
 from gapmix.plots.gaps import plot_patterns
+from gapmix.storage.atomicfile import Replacement
 from gapmix.tables.frames import named_rows
 from gapmix.tables.schema import CallError, Note, feature_names
 from gapmix.wording import quote
@@ -69,6 +71,7 @@ def _some_rows(x: np.ndarray) -> np.ndarray:
 
 
 def _save(axes: Any, folder: Path, name: str, watch: Watch) -> None:
-    path = folder / f"{name}.png"
-    axes.figure.savefig(path, dpi=120)
+    path = picture_path(folder, name)
+    with telling_of(path, watch), Replacement(path) as stream:
+        axes.figure.savefig(stream, format="png", dpi=120)
     watch.note(Note(f"Drawn: {path}"))

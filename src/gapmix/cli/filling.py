@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from gapmix.cli.drawing import draw_all
+from gapmix.cli.files import list_targets, telling_of
 from gapmix.cli.fitting import FitSummary, fit_imputer, telling
 from gapmix.cli.models import load_model, marks_of, save_model, schema_of
 from gapmix.cli.reading import OpenTable, read_bounds, read_table
@@ -74,7 +75,7 @@ def impute(
     read_and_fit = time.perf_counter() - began
     fit_seconds = ready.summary.seconds if ready.summary else 0.0
     if writing.model_path is not None:
-        save_model(ready.imputer, writing.model_path)
+        save_model(ready.imputer, writing.model_path, watch)
     began = time.perf_counter()
     files, filling = _write_tables(ready, writing, fitting.seed, watch)
     schema = ready.table.scan.schema
@@ -173,7 +174,7 @@ def fit(
     table = read_table(path, reading, watch)
     imputer, summary = fit_imputer(table, fitting, watch)
     draw_all(table, imputer, fitting.plots, watch)
-    save_model(imputer, output)
+    save_model(imputer, output, watch)
     return FitResult(table.scan.schema.n_rows, imputer.n_features_in_, (str(output),), summary)
 
 
@@ -239,7 +240,7 @@ def writing_to(
     path: Path | None, names: list[str], dialect: Dialect | None, watch: Watch, *, raw: bool = False
 ) -> Iterator[Sink]:
     """Open where a table goes; a run that fails inside leaves no file."""
-    with writing(path, names, dialect, raw=raw) as sink:
+    with telling_of(path, watch), writing(path, names, dialect, raw=raw) as sink:
         yield sink
     if sink.n_guarded:
         watch.note(
@@ -293,25 +294,12 @@ def _match(
     return TableAndModel(table, imputer, None, match.places)
 
 
-def _targets(writing: Writing) -> list[tuple[int | None, Path | None]]:
-    """Return each table to write: the number of its draw, from 1, and its file."""
-    if writing.draws is None:
-        return [(None, writing.path)]
-    path = writing.path
-    return [
-        (draw, path)
-        if path is None or writing.draw_column or writing.draws == 1
-        else (draw, path.with_name(f"{path.stem}.{draw}{path.suffix}"))
-        for draw in range(1, writing.draws + 1)
-    ]
-
-
 def _write_tables(
     ready: TableAndModel, writing: Writing, seed: int, watch: Watch
 ) -> tuple[tuple[str, ...], float]:
     """Write the completed table, or one for each draw; return files and seconds of filling."""
     files: dict[Path | None, list[int | None]] = {}
-    for draw, target in _targets(writing):
+    for draw, target in list_targets(writing):
         files.setdefault(target, []).append(draw)
     schema, dialect = ready.table.scan.schema, ready.table.source.dialect
     n_unknown, seconds = 0, 0.0

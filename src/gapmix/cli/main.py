@@ -1,22 +1,21 @@
 """`gapmix` on the command line: runs a command, shows its result, and turns errors into messages.
 
 Exit codes: 0 done, 1 bad data, 2 bad call, 3 not converged with --strict; 70 a fault of gapmix
-itself, 130 given up by Ctrl-C.
+itself, 74 a file that could not be read or written, as on a full disk, 130 given up by Ctrl-C.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from gapmix.tables.dialect import TableError
-from gapmix.tables.schema import CallError
-
-DONE, BAD_DATA, BAD_CALL, NOT_CONVERGED, FAULT, GIVEN_UP = 0, 1, 2, 3, 70, 130
+DONE, BAD_DATA, BAD_CALL, NOT_CONVERGED, FAULT, NO_FILE, GIVEN_UP = 0, 1, 2, 3, 70, 74, 130
 EXTRAS = ("cyclopts", "polars", "pyarrow", "rich")
+NOTHING_YET = "Given up; nothing was written."
 commands: Any
 results: Any
 screen: Any
@@ -26,10 +25,15 @@ try:
     import cyclopts
 
     from gapmix.cli import commands, results, screen
+    from gapmix.tables.dialect import TableError
+    from gapmix.tables.schema import CallError
 except ModuleNotFoundError as error:
     if error.name not in EXTRAS:
         raise
     MISSING_EXTRA = error.name
+except KeyboardInterrupt:
+    sys.stderr.write(f"Error: {NOTHING_YET}\n")
+    raise SystemExit(GIVEN_UP) from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,34 +46,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_CALL
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        _open_streams()
         return _run(tokens)
     except cyclopts.CycloptsError as error:
         screen.show_error(f"{str(error).strip()} `gapmix --help` lists commands and options.")
         return BAD_CALL
     except CallError as error:
-        screen.show_error(str(error))
+        screen.show_error(str(error), error)
         return BAD_CALL
-    except (TableError, ValueError) as error:
-        screen.show_error(str(error))
-        return BAD_DATA
-    except MemoryError:
-        screen.show_error("There is not enough memory. Use fewer columns or components.")
-        return BAD_DATA
     except BrokenPipeError:  # the reader of standard output has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_stdout()
         return DONE
-    except KeyboardInterrupt:
-        screen.show_error("Given up; nothing was written.")
-        return GIVEN_UP
     except OSError as error:
-        screen.show_error(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
+        reason = "Standard output is closed" if error.errno == errno.EBADF else error.strerror
+        screen.show_error(f"{reason or error}: {error.filename or ''}".rstrip(": ") + ".", error)
+        _leave_stdout()
+        return NO_FILE
+    except (TableError, ValueError) as error:
+        screen.show_error(str(error), error)
         return BAD_DATA
+    except MemoryError as error:
+        screen.show_error("There is not enough memory. Use fewer columns or components.", error)
+        return BAD_DATA
+    except KeyboardInterrupt as error:
+        screen.show_error("Given up." if hasattr(error, "__notes__") else NOTHING_YET, error)
+        return GIVEN_UP
     except Exception as error:
         if os.environ.get("GAPMIX_TRACEBACK"):
             raise
         screen.show_error(
             f"This is a fault of gapmix: {type(error).__name__}: {error}. Please report it, with "
-            "what GAPMIX_TRACEBACK=1 shows."
+            "what GAPMIX_TRACEBACK=1 shows.",
+            error,
         )
         return FAULT
 
@@ -82,3 +90,19 @@ def _run(tokens: list[str]) -> int:
     results.print_result(outcome.kind, outcome.result, as_json=options.json, quiet=options.quiet)
     sys.stdout.flush()
     return DONE if outcome.converged else NOT_CONVERGED
+
+
+def _open_streams() -> None:
+    """Put something in the place of streams that were closed, or the next file would take it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # what is written to standard output is missed, and said so
+            file = os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_WRONLY)
+            setattr(sys, name, os.fdopen(file, "w"))
+
+
+def _leave_stdout() -> None:
+    """Let what is still to be written to standard output go nowhere: nobody takes it."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # a stream in memory, as in tests
+        return

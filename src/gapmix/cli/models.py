@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gapmix.cli.files import telling_of
+from gapmix.cli.requests import Watch
 from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import Marks
@@ -49,12 +51,10 @@ def marks_to_parameter(marks: Marks) -> Any:
     return [*marks.numbers, *sorted(marks.texts)] or np.nan
 
 
-def save_model(imputer: GaussianMixtureImputer, path: Path) -> None:
+def save_model(imputer: GaussianMixtureImputer, path: Path, watch: Watch) -> None:
     """Save a model to a file."""
-    try:
+    with telling_of(path, watch):
         save(imputer, path)
-    except OSError as error:
-        raise CallError(f"The model cannot be saved as {quote(str(path))}: {error}.") from error
 
 
 def load_model(path: Path) -> GaussianMixtureImputer:

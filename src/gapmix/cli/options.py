@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -158,8 +159,8 @@ class FitOptions:
                 raise CallError(f"{name} must be at least 1, and is {value}.")
         if not 0 <= self.seed < 2**32:
             raise CallError(f"--seed must be between 0 and 2^32 - 1, and is {self.seed}.")
-        if not self.tol >= 0:
-            raise CallError(f"--tol must be at least 0, and is {self.tol:g}.")
+        if not 0 <= self.tol < math.inf:
+            raise CallError(f"--tol must be a number of at least 0, and is {self.tol:g}.")
         return Fitting(
             None if self.components == "auto" else self.components,
             self.covariance,
@@ -195,8 +196,6 @@ class PieceOptions:
             raise CallError(
                 f"--scheduler must be an address such as tcp://host:8786: '{self.scheduler}'."
             )
-        if self.checkpoint is not None and not self.checkpoint.parent.is_dir():
-            raise CallError(f"There is no folder '{self.checkpoint.parent}' for --checkpoint.")
         return Streaming(self.scheduler, self.checkpoint)
 
 
@@ -228,6 +227,3 @@ def check_writing(writing: Writing) -> None:
         raise CallError("--draw-column needs --draws.")
     if writing.path is None and (writing.draws or 1) > 1 and not writing.draw_column:
         raise CallError("Several draws need a file name: give --output, or --draw-column.")
-    for target in (writing.path, writing.model_path):
-        if target is not None and not target.parent.is_dir():
-            raise CallError(f"There is no folder '{target.parent}' to write to.")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gapmix.cli.drawing import draw_all
+from gapmix.cli.files import telling_of
 from gapmix.cli.fitting import FitSummary, count_gaps, fit_imputer
 from gapmix.cli.reading import OpenTable, read_table
 from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.report import write_page
 from gapmix.report.page import require_report
 from gapmix.report.subject import Subject, as_imputer
-from gapmix.storage.atomicfile import find_target
 from gapmix.tables.schema import (
     CATEGORY,
     EMPTY,
@@ -25,7 +25,7 @@ from gapmix.tables.schema import (
     feature_names,
     unique_names,
 )
-from gapmix.wording import count, label, listed, quote
+from gapmix.wording import count, label, listed
 
 LEVELS = "used as one column of 0 and 1 for each level but the first"
 SAID = {  # of one column, of several
@@ -51,16 +51,12 @@ class Reported(NamedTuple):
     fit: FitSummary
 
 
-def check_report(output: Path) -> None:
-    """Raise an error about what would keep a report from being written, before any work is done."""
+def check_report() -> None:
+    """Raise an error if what a report needs is not installed."""
     try:
         require_report()
     except ImportError as error:
         raise CallError(str(error)) from error
-    try:
-        find_target(output)
-    except OSError as error:
-        raise CallError(f"{error.strerror}: {quote(str(error.filename))}.") from error
 
 
 def report(
@@ -82,7 +78,8 @@ def report(
         _describe_file(path, table, checksum),
         watch.stage,
     )
-    n_bytes = write_page(subject, output)
+    with telling_of(output, watch):
+        n_bytes = write_page(subject, output)
     n, d = matrix.shape
     return Reported(n, d, count_gaps(matrix), (str(output),), n_bytes, summary)
 

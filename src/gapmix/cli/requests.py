@@ -52,6 +52,7 @@ class Writing(NamedTuple):
     round_whole: bool = False
     raw: bool = False
     model_path: Path | None = None  # also save the model
+    checkpoint: Path | None = None  # of the fit
 
 
 class Watch(Protocol):
@@ -72,6 +73,9 @@ class Watch(Protocol):
     def piece(self, done: int, total: int) -> None:
         """Hear how many pieces of the table an iteration has seen."""
 
+    def wrote(self, path: Path) -> None:
+        """Hear that a file is whole and in its place."""
+
 
 class Silent:
     """A watch that hears and says nothing."""
@@ -90,4 +94,7 @@ class Silent:
         return False
 
     def piece(self, done: int, total: int) -> None:
+        """Do nothing."""
+
+    def wrote(self, path: Path) -> None:
         """Do nothing."""

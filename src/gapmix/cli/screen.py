@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
@@ -52,6 +53,7 @@ class Screen:
         self._last: tuple[int, int, float] | None = None
         self._share: float | None = None
         self._handler: Any = None
+        self._written: list[str] = []
 
     def __enter__(self) -> Screen:
         try:
@@ -60,10 +62,12 @@ class Screen:
             self._handler = None
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         self._end_stage()
         if self._handler is not None:
             signal.signal(signal.SIGINT, self._handler)
+        if error is not None and self._written:
+            error.add_note(f"Written before that: {', '.join(self._written)}; nothing else.")
 
     def note(self, note: Note) -> None:
         """Show a note; warnings are shown even when quiet."""
@@ -121,6 +125,10 @@ class Screen:
         if self._live is None and not self.quiet and now - self._said > LINE_EVERY:
             self._said = now
             self.console.print(Text(f"{self._text}: {self._what()}"), soft_wrap=True)
+
+    def wrote(self, path: Path) -> None:
+        """Remember a file, to tell of it if the job ends early."""
+        self._written.append(str(path))
 
     def _what(self) -> str:
         return f"{self._status}{self._within}".removeprefix(", ")
@@ -184,8 +192,9 @@ class Screen:
         self.console.print(Text(STOPPING, "bold yellow"))
 
 
-def show_error(text: str) -> None:
-    """Show an error on stderr."""
+def show_error(text: str, error: BaseException | None = None) -> None:
+    """Show an error on stderr, with the notes that an exception carries."""
+    text = " ".join([text, *getattr(error, "__notes__", ())])
     console = Console(stderr=True, highlight=False)
     shown = Text.assemble(("Error: ", "bold red"), clean(text))
     console.print(shown, soft_wrap=not console.is_terminal)

@@ -84,7 +84,7 @@ def fit(
     """Fit a model to a table in pieces and save it."""
     with explaining():
         ready = _fit(path, reading, fitting, how, watch)
-    save_model(ready.imputer, output)
+    save_model(ready.imputer, output, watch)
     assert ready.summary is not None
     n_features = ready.imputer.n_features_in_
     return FitResult(ready.table.layout.n_rows, n_features, (str(output),), ready.summary)
@@ -110,7 +110,7 @@ def impute(
         if model_path is None:
             ready = _fit(path, reading, fitting, how, watch)
             if writing.model_path is not None:
-                save_model(ready.imputer, writing.model_path)
+                save_model(ready.imputer, writing.model_path, watch)
         else:
             ready = _match(path, reading, fitting, load_model(model_path), watch)
         to_here = time.perf_counter()

@@ -6,14 +6,12 @@ Texts that a spreadsheet would run as formulas are disarmed on their way into a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from gapmix.storage.tablefiles import PLAIN, Dialect, Write, is_parquet, to_polars, writing_table
 from gapmix.tables.cells import guard_formulas
-from gapmix.tables.schema import CallError
-from gapmix.wording import quote
 
 pl: Any
 try:
@@ -73,11 +71,6 @@ def writing(
     `source` is the dialect the table came in. With `raw`, texts that look like formulas are written
     as they are. Names are written if the dialect has a header.
     """
-    if path is not None:
-        if not path.parent.is_dir():
-            raise CallError(f"There is no folder {quote(str(path.parent))} to write to.")
-        if path.is_dir():
-            raise CallError(f"{quote(str(path))} is a folder; name a file to write.")
     dialect = output_dialect(path, source)
     guarded, n_guarded = None, 0
     if is_parquet(path):
@@ -86,11 +79,7 @@ def writing(
         guarded = dialect
         texts, n_guarded = guard_formulas(pl.Series(names, dtype=pl.String), ".")
         names, n_guarded = texts.to_list(), n_guarded if dialect.header else 0
-    with ExitStack() as stack:
-        try:
-            write = stack.enter_context(writing_table(path, names, dialect))
-        except OSError as error:
-            raise CallError(f"Cannot write {quote(str(path))}: {error.strerror}.") from error
+    with writing_table(path, names, dialect) as write:
         yield Sink(write, names, guarded, n_guarded)
 
 

@@ -1,0 +1,112 @@
+"""Which files a command reads and writes: none is written over another, known before any work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from gapmix.cli.requests import Watch, Writing
+from gapmix.storage.atomicfile import find_target
+from gapmix.storage.tablefiles import is_parquet
+from gapmix.tables.schema import CallError
+from gapmix.wording import quote
+
+PICTURES = ("missing", "patterns", "convergence", "filled")  # what --plots may draw
+Files = Mapping[str, str | Path | None]  # by the option that names them
+
+
+def list_targets(writing: Writing) -> list[tuple[int | None, Path | None]]:
+    """Return each table to write: the number of its draw, from 1, and its file."""
+    if writing.draws is None:
+        return [(None, writing.path)]
+    path = writing.path
+    return [
+        (draw, path)
+        if path is None or writing.draw_column or writing.draws == 1
+        else (draw, path.with_name(f"{path.stem}.{draw}{path.suffix}"))
+        for draw in range(1, writing.draws + 1)
+    ]
+
+
+def picture_path(folder: Path, name: str) -> Path:
+    """Return the file of a picture."""
+    return folder / f"{name}.png"
+
+
+def check_files(reads: Files, writes: Files | Writing, plots: Path | None = None) -> None:
+    """Raise an error about a file that cannot be written, or that is read or written otherwise."""
+    owners: dict[object, str] = {}
+    for what, place in reads.items():
+        for path in _list_files(place):
+            owners.update(dict.fromkeys(_identify(path), f"{what} {quote(str(place))}"))
+    for option, path in _list_writes(writes, plots):
+        _check_target(path)
+        for folder in (place for place in reads.values() if place is not None):
+            inside = os.path.realpath(folder) == os.path.realpath(path.parent)
+            if inside and is_parquet(path):
+                raise CallError(
+                    f"{option} {quote(str(path))} would become a part of the table in the folder "
+                    f"{quote(str(folder))}: choose another folder."
+                )
+        keys = _identify(path)
+        taken = next((owners[key] for key in keys if key in owners), None)
+        if taken is not None:
+            raise CallError(
+                f"{option} {quote(str(path))} would overwrite {taken}: choose another name."
+            )
+        owners.update(dict.fromkeys(keys, f"{option} {quote(str(path))}"))
+
+
+@contextmanager
+def telling_of(path: Path | None, watch: Watch) -> Iterator[None]:
+    """Tell who watches that a file was replaced inside, however that ended."""
+    before = None if path is None else _identify(path)
+    try:
+        yield
+    finally:
+        if path is not None and _identify(path) != before:
+            watch.wrote(path)
+
+
+def _list_writes(writes: Files | Writing, plots: Path | None) -> Iterator[tuple[str, Path]]:
+    if isinstance(writes, Writing):
+        for target in dict.fromkeys(path for _, path in list_targets(writes)):
+            if target is not None:
+                yield "--output", target
+        writes = {"--save-model": writes.model_path, "--checkpoint": writes.checkpoint}
+    for option, path in writes.items():
+        if path is not None:
+            yield option, Path(path)
+    if plots is not None and plots.is_dir():
+        for name in PICTURES:
+            yield "--plots", picture_path(plots, name)
+
+
+def _list_files(place: str | Path | None) -> Sequence[str | Path]:
+    if place is None:
+        return ()
+    if os.path.isdir(place):
+        return [path for path in Path(place).rglob("*") if is_parquet(path)]
+    return (place,)
+
+
+def _identify(path: str | Path) -> list[object]:
+    """Return what tells a file from others: its path with links followed, and its inode."""
+    real = os.path.realpath(path)
+    try:
+        found = os.stat(real)
+    except (OSError, ValueError):
+        return [real]
+    return [real, (found.st_dev, found.st_ino)]
+
+
+def _check_target(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise CallError(f"There is no folder {quote(str(path.parent))} to write to.")
+    try:
+        find_target(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CallError(f"Cannot write {quote(str(path))}: {reason}.") from error

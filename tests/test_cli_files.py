@@ -1,0 +1,171 @@
+"""Files that a command reads and writes: no input is lost, and what cannot be written is said."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.smalltables import FIT, N, cells, make_rows, write_rows
+
+
+def digest(folder):
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in (".out", ".err")
+    }
+
+
+OVERWRITING = {
+    "in place": ("impute", "t.csv", "-o", "t.csv"),
+    "a draw": ("impute", "t.1.csv", "-o", "t.csv", "--draws", "3"),
+    "the model over the table": ("impute", "t.csv", "-o", "o.csv", "--save-model", "t.csv"),
+    "the model over the output": ("impute", "t.csv", "-o", "x", "--save-model", "x"),
+    "the model over a draw": (
+        *("impute", "t.csv", "-o", "o.csv", "--draws", "2", "--save-model", "o.2.csv"),
+    ),
+    "the model it applies": ("impute", "t.csv", "-m", "model", "-o", "model"),
+    "a fitted model": ("fit", "t.csv", "-o", "t.csv"),
+    "a report": ("report", "t.csv", "-o", "t.csv"),
+    "scores": ("score", "t.csv", "-o", "t.csv"),
+    "scores over the model": ("score", "t.csv", "-m", "model", "-o", "model"),
+    "rows over their model": ("sample", "model", "-o", "model"),
+    "a checkpoint over the table": ("fit", "t.npy", "-o", "m", "--checkpoint", "t.npy"),
+    "a checkpoint over the output": ("impute", "t.npy", "-o", "o.csv", "--checkpoint", "o.csv"),
+    "a picture": ("impute", "missing.png", "-o", "o.csv", "--plots", "."),
+    "a picture over the output": ("impute", "t.csv", "-o", "filled.png", "--plots", "."),
+    "a symbolic link": ("impute", "link.csv", "-o", "t.csv"),
+    "to a symbolic link": ("impute", "t.csv", "-o", "link.csv"),
+    "a hard link": ("impute", "t.csv", "-o", "hard.csv"),
+    "another way to write it": ("impute", "t.csv", "-o", "./set/../t.csv"),
+    "a file of a folder": ("impute", "set", "-o", "set/a.parquet"),
+    "one more file of a folder": ("impute", "set", "-o", "set/b.parquet"),
+    "a link to a file of a folder": ("impute", "set", "-o", "of-set.parquet"),
+}
+
+
+@pytest.mark.parametrize("arguments", OVERWRITING.values(), ids=OVERWRITING)
+def test_no_file_is_written_over_one_that_is_read_or_written(gapmix, tmp_path, arguments):
+    x = make_rows()
+    for name in ("t.csv", "t.1.csv", "missing.png"):
+        write_rows(tmp_path / name, x)
+    np.save(tmp_path / "t.npy", x)
+    assert gapmix(tmp_path, "fit", "t.csv", "-o", "model", *FIT).code == 0
+    (tmp_path / "set").mkdir()
+    pl.DataFrame(x).write_parquet(tmp_path / "set" / "a.parquet")
+    (tmp_path / "link.csv").symlink_to("t.csv")
+    os.link(tmp_path / "t.csv", tmp_path / "hard.csv")
+    os.link(tmp_path / "set" / "a.parquet", tmp_path / "of-set.parquet")
+    before = digest(tmp_path)
+    fit = () if arguments[0] == "sample" else FIT
+    ran = gapmix(tmp_path, *arguments, *fit)
+    assert ran.code == 2, ran.err
+    assert "would overwrite" in ran.err or "would become a part" in ran.err
+    assert digest(tmp_path) == before
+
+
+def test_what_cannot_be_written_is_said_before_the_work(gapmix, tmp_path):
+    write_rows(tmp_path / "t.csv", make_rows())
+    (tmp_path / "folder").mkdir()
+    for arguments in (("impute", "t.csv"), ("fit", "t.csv"), ("score", "t.csv"), ("sample", "t")):
+        for name, told in (("folder", "This is a folder"), ("no/o.csv", "There is no folder")):
+            ran = gapmix(tmp_path, *arguments, "-o", name)
+            assert (ran.code, told in ran.err) == (2, True), ran.err
+
+
+# ------------------------------------------------------------------ streams, signals, full disks
+
+
+def start(folder, *arguments, shell="", **more):
+    command = [sys.executable, "-m", "gapmix", *arguments]
+    if shell:
+        command = ["sh", "-c", f'exec "$@" {shell}', "sh", *command]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, **more)
+
+
+@pytest.mark.parametrize("shell", [">&-", "> /dev/full"])
+def test_a_standard_output_that_takes_nothing_is_said(tmp_path, shell):
+    write_rows(tmp_path / "t.csv", make_rows())
+    for arguments in (("describe", "t.csv"), ("impute", "t.csv", *FIT)):
+        with start(tmp_path, *arguments, shell=shell) as process:
+            told = process.communicate()[1]
+        assert process.returncode == 74, told
+        assert ("No space left" if "full" in shell else "Standard output is closed") in told
+        assert "Traceback" not in told
+
+
+def test_ctrl_c_at_any_time_of_the_start_prints_no_traceback(tmp_path):
+    write_rows(tmp_path / "t.csv", make_rows())
+    for delay in (0.3, 0.9):
+        with start(tmp_path, "impute", "t.csv", "-o", "o.csv", *FIT) as process:
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+            told = process.communicate()[1]
+        if "gapmix" in told or process.returncode >= 0:  # later than Python's own start
+            assert "Traceback" not in told
+            assert process.returncode in (0, 130), told
+
+
+def test_ctrl_c_between_draws_tells_what_was_written(tmp_path):
+    x = make_rows(2000)
+    write_rows(tmp_path / "t.csv", x)
+    arguments = ("impute", "t.csv", "-o", "o.csv", "--draws", "2000", "--save-model", "m", *FIT)
+    with start(tmp_path, *arguments) as process:
+        while not (tmp_path / "o.3.csv").exists():
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        told = process.communicate()[1].replace("\n", " ")
+    assert process.returncode == 130
+    assert "Given up. Written before that: m, o.1.csv, o.2.csv, o.3.csv" in told
+    names = {path.name for path in tmp_path.iterdir()}
+    listed = told.split("Written before that: ")[1].split(";")[0].split(", ")
+    assert names == {"t.csv", *listed}
+    assert all(len(cells(tmp_path / name)) == 2001 for name in names - {"m"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("impute", "t.csv", "-o", "o.csv"),
+        ("impute", "t.csv", "-o", "o.parquet"),
+        ("impute", "t.parquet", "-o", "o.parquet", "--checkpoint", "o.check"),
+        ("fit", "t.csv", "-o", "o.model"),
+        ("describe", "t.csv", "--plots", "."),
+        ("report", "t.csv", "-o", "o.html"),
+    ],
+)
+def test_a_full_disk_has_one_exit_code_and_leaves_nothing(gapmix, tmp_path, arguments):
+    write_rows(tmp_path / "t.csv", make_rows())
+    pl.DataFrame(make_rows()).write_parquet(tmp_path / "t.parquet")
+    before = digest(tmp_path)
+    fit = () if arguments[0] == "describe" else ("--components", "1")
+    ran = gapmix(tmp_path, *arguments, *fit, LARGEST_FILE="2000")
+    assert ran.code == 74, ran.err
+    assert "File too large" in ran.err
+    assert digest(tmp_path) == before
+
+
+# ------------------------------------------------------------------ cells that are passed through
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_numbers_that_are_passed_through_get_no_quote(gapmix, tmp_path, suffix):
+    rng = np.random.default_rng(0)
+    lat, lon = ([f"{v:.3f}" for v in rng.normal(size=N)] for _ in range(2))
+    formulas = ["=1+1" if i % 2 else "-x" for i in range(N)]
+    write_rows(tmp_path / "t.csv", make_rows(), lat=lat, lon=lon, f=formulas, g=formulas)
+    out = tmp_path / f"o.{suffix}"
+    ran = gapmix(tmp_path, "impute", "t.csv", "-o", out.name, "--leave-out", "lat,lon", *FIT)
+    assert ran.code == 0, ran.err
+    rows = cells(out, "\t" if suffix == "tsv" else ",")
+    assert [row[3:5] for row in rows[1:]] == [list(pair) for pair in zip(lat, lon, strict=True)]
+    assert [row[5] for row in rows[1:]] == [f"'{text}" for text in formulas]
+    assert [row[6] for row in rows[1:]] == [f"'{text}" for text in formulas]
