@@ -44,6 +44,7 @@ class Plan(NamedTuple):
     reason: str  # why this solver, in a sentence
     forest: tuple[Cluster, ...] = ()  # for the solvers that walk
     text: str = ""  # the plan in words, where its patterns were not kept (model files)
+    n_rows: int | None = None  # of the table, where patterns are those of a sample of its rows
 
     def explain(self) -> str:
         """Return the plan in words: patterns, sides, cost of each alternative, and the choice."""
@@ -55,8 +56,9 @@ class Plan(NamedTuple):
         rows = count_rows(self.patterns)
         n, gaps = int(rows.sum()), int(n_missing @ rows)
         missing_side = on_missing_side(observed)
+        sample = "" if self.n_rows is None else f"A table of {self.n_rows:,} rows; in a sample: "
         lines = [
-            f"{n:,} rows x {d:,} columns, {gaps:,} gaps "
+            f"{sample}{n:,} rows x {d:,} columns, {gaps:,} gaps "
             f"({100 * gaps / max(1, n * d):.1f} % of the cells).",
             f"{len(observed):,} distinct patterns; {int(rows[n_missing == 0].sum()):,} rows are "
             f"complete, {int(rows[n_missing == d].sum()):,} are empty.",
@@ -66,8 +68,9 @@ class Plan(NamedTuple):
             f"(mean {_mean(d - n_missing[~missing_side]):.1f}).",
         ]
         lines += [_explain_forest(self.forest)] if self.forest else []
+        of_sample = "" if self.n_rows is None else " on the sample"
         components = count(self.n_components, "component")
-        lines.append(f"Predicted time of one E step with {components}, one thread:")
+        lines.append(f"Predicted time of one E step{of_sample} with {components}, one thread:")
         for name, cost in sorted(self.seconds.items(), key=lambda item: item[1]):
             remark = "   <- used" if name == self.solver else ""
             remark = "   at least: no tree can do better" if name in self.bounds else remark
