@@ -1,6 +1,7 @@
 """A room imports only from rooms above it: the folder listing is the architecture."""
 
 import ast
+import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -138,3 +139,27 @@ def test_only_kernels_knows_numba():
         if full.split(".")[0] == "numba"
     }
     assert all(name.split(".")[0] == "kernels" for name in knows)
+
+
+def test_contributing_lists_the_rooms_in_order_and_walks_through_functions_that_exist():
+    text = (ROOT.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms, walks = text.split("### The walk of a row")[0], text.split("### The walk of a row")[1]
+    listed = [
+        name.strip("`/ ").removesuffix(".py")
+        for line in rooms.splitlines()
+        if line.startswith("| `")
+        for name in line.split("|")[1].split(",")
+    ]
+    assert listed == ROOMS[:-2]
+    steps = [line.split("|")[1:3] for line in walks.splitlines() if line.startswith("| `")]
+    assert len(steps) > 10
+    for room, functions in steps:
+        found = {name.strip("`/ ") for name in room.split(",")}
+        for function in re.findall(r"`([a-z_]+\.[\w.]+)`", functions):
+            module, name = function.split(".", 1)
+            path = next(
+                ROOT / each / f"{module}.py"
+                for each in found
+                if (ROOT / each / f"{module}.py").exists()
+            )
+            assert f"def {name.split('.')[-1]}(" in path.read_text(encoding="utf-8"), function

@@ -102,7 +102,7 @@ class DaskEngine:
             for (slot, group), key in zip(groups.items(), keys, strict=True):
                 shards = [self._shards[number] for number in group]
                 futures.append(
-                    self._submit(_visit, function, message, shards, key=key, home=slot.home)
+                    self._submit(_apply, function, message, shards, key=key, home=slot.home)
                 )
             try:
                 results = self._gather(futures, {slot.home for slot in groups})
@@ -314,7 +314,7 @@ def open_local_cluster(n_workers: int) -> Any:
         )
 
 
-def _visit(function: Callable[[Any, Any], Any], message: Any, shards: Sequence[Any]) -> list[Any]:
+def _apply(function: Callable[[Any, Any], Any], message: Any, shards: Sequence[Any]) -> list[Any]:
     """Return function(shard, message) for the shards of one thread."""
     return [function(shard, message) for shard in shards]
 

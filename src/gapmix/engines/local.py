@@ -47,11 +47,11 @@ class ShardThreads:
     def step(self, function: Callable[[Any, Any], Any], message: Any) -> Iterator[Any]:
         """Yield function(shard, message) for every shard, in order."""
 
-        def visit(number: int) -> Any:
+        def apply(number: int) -> Any:
             return function(self._shard(number), message)
 
         with one_blas_thread():
-            yield from self._in_order(visit, range(len(self._specs)))
+            yield from self._in_order(apply, range(len(self._specs)))
 
     def close(self) -> None:
         """Drop the shards and end the threads."""

@@ -114,7 +114,7 @@ def is_source(x: Any) -> bool:
     """Tell whether `x` is read in pieces: a source, a path, a dask collection, a large map."""
     if isinstance(x, Source) or hasattr(x, "__dask_graph__"):
         return True
-    if isinstance(x, str | os.PathLike):  # other paths are told how to be read
+    if isinstance(x, str | os.PathLike):  # other paths get an error that says how to read them
         return os.fspath(x).endswith(SUFFIXES) or os.path.isdir(x)
     return isinstance(x, np.memmap) and x.nbytes >= STREAM_FROM
 

@@ -1,8 +1,8 @@
 """How well gaps are filled on a given table: hide known cells, fill them, compare.
 
-Which imputer is best, and whether its intervals are right, depends on the table. What can be told
-from it is told here: cells whose values are known are hidden, by chance or by a rule, and every
-contender fills them without having seen them.
+Which imputer is best, and whether its intervals are right, depends on the table. So cells whose
+values are known are hidden, by chance or by a rule, and every contender fills them without having
+seen them.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ MIN_CLUSTER = 64  # patterns below which cutting a tree costs more than it bring
 
 
 class Route(NamedTuple):
-    """A tree over the index sets of patterns of one block, and the order of its visits."""
+    """A tree over the index sets of patterns of one block, and the order in which it is walked."""
 
     tree: Tree
     walk: Walk

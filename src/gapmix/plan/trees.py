@@ -33,13 +33,13 @@ class Tree(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """An order of visits in which every node comes after its parent and few matrices are alive.
+    """An order in which every node comes after its parent and few matrices are alive.
 
     A node's matrix lives in a slot. The last child of a node takes over its parent's slot, all
     others copy it into a free one.
     """
 
-    order: np.ndarray  # (T,) nodes in the order of their visits
+    order: np.ndarray  # (T,) nodes in the order in which they are reached
     slot: np.ndarray  # (T,) slot of each node's matrix
     depth: np.ndarray  # (T,) edges to the nearest ancestor computed from scratch
     n_slots: int
@@ -331,7 +331,7 @@ def _reroot(tree: Tree, root: int) -> Tree:
 
 
 def schedule(tree: Tree) -> Walk:
-    """Order the visits, needy branches last, and give every matrix a slot.
+    """Order the nodes, needy branches last, and give every matrix a slot.
 
     At most 1 + log2(T) slots: two branches must need m each for a node to need m + 1.
     """
@@ -378,6 +378,6 @@ def _depths(parent: np.ndarray) -> np.ndarray:
             path.append(node)
             node = int(parent[node])
         base = depth[node] if node >= 0 else -1
-        for steps, visited in enumerate(reversed(path), start=1):
-            depth[visited] = base + steps
+        for steps, passed in enumerate(reversed(path), start=1):
+            depth[passed] = base + steps
     return depth

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 figure: Any = None
 colors: Any = None
-with suppress(ImportError):  # told when something is drawn
+with suppress(ImportError):  # reported when something is drawn
     from matplotlib import colors, figure
 
 SHOWN, GAP = "#e3e6ea", "#2b3a55"  # light and dark: also apart in grey

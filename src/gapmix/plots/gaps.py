@@ -25,7 +25,7 @@ from gapmix.wording import count, label
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-with suppress(ImportError):  # told when something is drawn
+with suppress(ImportError):  # reported when something is drawn
     from matplotlib import patches, ticker
 
 

@@ -17,7 +17,7 @@ from gapmix.plots.canvas import open_axes, write_beside
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-with suppress(ImportError):  # told when something is drawn
+with suppress(ImportError):  # reported when something is drawn
     from matplotlib import collections, colormaps, colors, lines, ticker
 
 SIDES = {  # name, fill, hatch, marker, by missing_side
@@ -126,7 +126,7 @@ def _histogram(ax: Axes, values: np.ndarray, missing_side: np.ndarray) -> None:
 
 
 def _lay_out(routes: list[Route]) -> _Layout:
-    """Place leaves side by side in the order of their visits, and parents above their children."""
+    """Place leaves side by side in the order of the walk, and parents above their children."""
     parts, first, left = [], 0, 0.0
     for route in routes:
         tree, walk = route.tree, route.walk

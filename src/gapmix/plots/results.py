@@ -16,7 +16,7 @@ from gapmix.wording import count, label, listed
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-with suppress(ImportError):  # told when something is drawn
+with suppress(ImportError):  # reported when something is drawn
     from matplotlib import lines, ticker
 
 LOOKS = (  # marker and fill of one imputer after the other

@@ -21,7 +21,7 @@ from gapmix.plots.results import draw_candidates, draw_errors
 from gapmix.selection.sizes import Candidate
 from gapmix.wording import label
 
-with suppress(ImportError):  # told before anything is drawn
+with suppress(ImportError):  # reported before anything is drawn
     import matplotlib
     from matplotlib import colors, ticker
 

@@ -43,14 +43,14 @@ def write_filled(facts: FilledFacts, subject: Subject) -> dict[str, Any]:
 def _tell_filled(facts: FilledFacts) -> str:
     if not facts.n_filled:
         return "There was nothing to fill."
-    told = f"{count(facts.n_filled, 'cell')} {'was' if facts.n_filled == 1 else 'were'} filled"
+    text = f"{count(facts.n_filled, 'cell')} {'was' if facts.n_filled == 1 else 'were'} filled"
     if np.isfinite(facts.explained):
-        told += (
+        text += (
             f". By the model's own account, the rest of the row settles "
             f"{percent(facts.explained)} of a cell's variance (0 %: a guess at the column's "
             "mean; 100 %: certainty)"
         )
-    return f"{told}."
+    return f"{text}."
 
 
 def _note_columns(facts: FilledFacts, names: list[str]) -> list[str]:
@@ -108,7 +108,7 @@ def write_judged(judged: Judged | str, subject: Subject) -> dict[str, Any]:
 
 
 def _tell_error(overall: tuple[Overall, ...], ours: Overall) -> str:
-    told = (
+    text = (
         f"Known cells that were hidden are filled with an error of {ours.error:.2f} standard "
         "deviations of their column"
     )
@@ -121,8 +121,8 @@ def _tell_error(overall: tuple[Overall, ...], ours: Overall) -> str:
             if abs(ratio) < 0.005
             else f"{abs(100 * ratio):.0f} % {'less' if ratio < 0 else 'more'} than"
         )
-        told += f", {compared} the best of the others ({best.imputer}, {best.error:.2f})"
-    return f"{told}. {percent(ours.coverage_90)} of them lie inside their 90 % interval."
+        text += f", {compared} the best of the others ({best.imputer}, {best.error:.2f})"
+    return f"{text}. {percent(ours.coverage_90)} of them lie inside their 90 % interval."
 
 
 def _tell_hidden(judged: Judged, subject: Subject) -> str:
@@ -131,30 +131,30 @@ def _tell_hidden(judged: Judged, subject: Subject) -> str:
     n_rows, n_columns = judged.evaluation.shape
     rounds = f" in {n_repeats} rounds" if n_repeats > 1 else ""
     rows = count(n, "row") if n_rows == n else f"{n_rows:,} of {n:,} rows"
-    told = (
+    text = (
         f"One in ten known cells was hidden at random{rounds} "
         f"({count(judged.ours.n_hidden, 'cell')}), in {rows}"
     )
     if n_columns < d:
-        told += (
+        text += (
             f" and {n_columns:,} of {d:,} columns, those with the most gaps among the ones that "
             "vary"
         )
-    told += "."
+    text += "."
     if n_rows < n or n_columns < d:
-        told += (
+        text += (
             " All methods, this mixture too, were fitted to these alone; on the whole table they "
             "know more and should do somewhat better."
         )
-    told += " The others ran with scikit-learn's default settings."
+    text += " The others ran with scikit-learn's default settings."
     if subject.imputer.selection_:
-        told += (
+        text += (
             " The mixture chose its size anew, but none larger than those kept for the whole "
             "table, which had seen the hidden cells: a slight advantage."
         )
     if n_repeats == 1:
-        told += " With one round, small differences between methods may be chance."
-    return told
+        text += " With one round, small differences between methods may be chance."
+    return text
 
 
 def _draw_errors(judged: Judged, names: list[str]) -> Picture | None:

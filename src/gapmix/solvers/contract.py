@@ -17,7 +17,7 @@ class Visit(NamedTuple):
     """What a solver knows of a block before the responsibilities are known."""
 
     log_density: np.ndarray  # (n_b, K) log p(x_o | component)
-    held: Any  # the solver's own: whatever `accumulate` needs
+    kept: Any  # the solver's own: whatever `accumulate` needs
 
 
 class Completed(NamedTuple):

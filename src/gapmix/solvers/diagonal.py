@@ -54,7 +54,7 @@ def accumulate(
     prepared: Prepared, block: Block, visit: Visit, resp: np.ndarray, total: Statistics
 ) -> None:
     """Add the diagonal of sum resp E[z z']: a gap has E[z] = 0 and E[z^2] = variance."""
-    observed = visit.held
+    observed = visit.kept
     total.resp[:] += resp.sum(axis=0)
     gaps = resp.T @ (~observed)  # (K, d) responsibility in rows where the variable is missing
     for k, mean in enumerate(prepared.means):
@@ -76,6 +76,6 @@ def precisions(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
 def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Completed:
     """Return the rows with gaps at the component's mean and variance."""
     seen = visit(prepared, block)
-    deviation = np.where(seen.held, block.x - prepared.means[:, None, :], 0.0)
+    deviation = np.where(seen.kept, block.x - prepared.means[:, None, :], 0.0)
     variance = np.where(block.observed, 0.0, prepared.variances[:, None, :])
     return Completed(seen.log_density, deviation, variance)

@@ -53,7 +53,7 @@ class Prepared(NamedTuple):
     root_form: np.ndarray  # (K,) bool
 
 
-class Held(NamedTuple):
+class Kept(NamedTuple):
     """One component's share of a visit."""
 
     rows: np.ndarray  # (n_b, d), or less, E[z] for rows on the missing side, which come first
@@ -70,26 +70,26 @@ def prepare(parameters: Parameters) -> Prepared:
 
 
 def visit(prepared: Prepared, block: Block) -> Visit:
-    """Return log densities; hold completed rows and factors for `accumulate`."""
+    """Return log densities; keep completed rows and factors for `accumulate`."""
     factored, n_components = prepared.factored, len(prepared.means)
     log_density = np.empty((n_components, len(block.x)))
     in_cache = block.x.shape[1] <= WIDEST_IN_CACHE
     places = _find_places(block)
-    held: list[Held | root_form.Held] = []
+    kept: list[Kept | root_form.Kept] = []
     for k, mean in enumerate(prepared.means):
         component = _component(prepared, k)
         if in_cache and not prepared.root_form[k]:
-            held.append(_solve_in_cache(block, places, component, k, log_density[k]))
+            kept.append(_solve_in_cache(block, places, component, k, log_density[k]))
             continue
         z = center(block, mean)
-        one: Held | root_form.Held
+        one: Kept | root_form.Kept
         if prepared.root_form[k]:
             distance, log_det, one = root_form.solve(z, block, factored, k)
         else:
             distance, log_det, one = _solve(z, block, places, component, k)
         log_density[k] = -0.5 * (block.n_observed * LOG_2PI + log_det + distance)
-        held.append(one)
-    return Visit(log_density.T, held)
+        kept.append(one)
+    return Visit(log_density.T, kept)
 
 
 def _component(prepared: Prepared, k: int) -> Component:
@@ -113,21 +113,21 @@ def center(block: Block, mean: np.ndarray) -> np.ndarray:
 
 def _solve_in_cache(
     block: Block, places: Places, component: Component, k: int, log_density: np.ndarray
-) -> Held:
-    """Set the log densities (n_b,) and return what to hold: rows eight at a time, in the cache."""
+) -> Kept:
+    """Set the log densities (n_b,) and return what to keep: rows eight at a time, in the cache."""
     completing = kernels.load("completing")
     rows = np.empty((block.n_missing_side, block.x.shape[1]))
     solved = _empty_solved(block.batches)
     completing.collect(places, block.x, component, solved.solution)
     large = _solve_sets(block.batches, component, solved, k)
     completing.complete(places, block.x, component, solved, rows, log_density)
-    return Held(rows, solved, large)
+    return Kept(rows, solved, large)
 
 
 def _solve(
     z: np.ndarray, block: Block, places: Places, component: Component, k: int
-) -> tuple[np.ndarray, np.ndarray, Held]:
-    """Return distance (n_b,), log|S_oo| (n_b,) and what to hold; z becomes the completed rows."""
+) -> tuple[np.ndarray, np.ndarray, Kept]:
+    """Return distance (n_b,), log|S_oo| (n_b,) and what to keep; z becomes the completed rows."""
     single, m = kernels.load("single"), block.n_missing_side
     solved, distance = _empty_solved(block.batches), np.empty(len(z))
     if _dots_are_cheaper(block):
@@ -140,7 +140,7 @@ def _solve(
     distance[:m] = squared_length(z[:m], component.root)
     log_det = expand(solved.log_det, block)
     log_det[:m] += component.log_det
-    return distance, log_det, Held(z, solved, large)
+    return distance, log_det, Kept(z, solved, large)
 
 
 def _empty_solved(batches: Batches) -> Solved:
@@ -215,29 +215,29 @@ def accumulate(
     by_component = np.ascontiguousarray(resp.T)  # (K, n_b)
     matters = by_component > NEGLIGIBLE * by_component.max(axis=1, keepdims=True)
     r = np.where(matters, by_component, 0.0)
-    for k, held in enumerate(visit.held):
-        visit.held[k] = None  # the next block needs as much memory
-        accumulate_component(prepared, block, k, held, r[k], total)
+    for k, kept in enumerate(visit.kept):
+        visit.kept[k] = None  # the next block needs as much memory
+        accumulate_component(prepared, block, k, kept, r[k], total)
 
 
 def accumulate_component(
     prepared: Prepared,
     block: Block,
     k: int,
-    held: Held | root_form.Held,
+    kept: Kept | root_form.Kept,
     r: np.ndarray,
     total: Statistics,
 ) -> None:
     """Add the share of component k, whose responsibilities are r (n_b,)."""
-    if isinstance(held, root_form.Held):
-        root_form.accumulate(prepared.factored, block, k, held, r, total)
+    if isinstance(kept, root_form.Kept):
+        root_form.accumulate(prepared.factored, block, k, kept, r, total)
         return
-    accumulate_completed(block, k, held.rows, r, total)
+    accumulate_completed(block, k, kept.rows, r, total)
     total.dual_resp[k] += r[block.n_missing_side :].sum()
     sums = Sums(total.first[k], total.second[k], total.dual_first[k], total.dual_second[k])
-    kernels.load("lanes").add_block(block.batches, held.solved, r, sums)
-    if held.large:
-        _add_large(block.batches, held, r, sums)
+    kernels.load("lanes").add_block(block.batches, kept.solved, r, sums)
+    if kept.large:
+        _add_large(block.batches, kept, r, sums)
 
 
 def accumulate_completed(
@@ -256,7 +256,7 @@ def accumulate_completed(
     add_products(weighted, total.second[k])
 
 
-def _add_large(batches: Batches, held: Held, r: np.ndarray, sums: Sums) -> None:
+def _add_large(batches: Batches, kept: Kept, r: np.ndarray, sums: Sums) -> None:
     """Add the inverses of large index sets, and solutions on the observed side."""
     add_lower = kernels.load("single").add_lower
     for g in range(batches.n_small, len(batches.size)):
@@ -265,11 +265,11 @@ def _add_large(batches: Batches, held: Held, r: np.ndarray, sums: Sums) -> None:
             weight = float(r[rows].sum())
             if weight == 0.0:
                 continue
-            inverse = lapack.dpotri(held.large[int(p)], lower=0)[0].T  # lower triangle in C order
+            inverse = lapack.dpotri(kept.large[int(p)], lower=0)[0].T  # lower triangle in C order
             if batches.side[g]:
                 add_lower(sums.second, s, inverse, weight)
                 continue
-            a = held.solved.solution[part].reshape(-1, s.size)
+            a = kept.solved.solution[part].reshape(-1, s.size)
             sums.dual_first[s] += r[rows] @ a
             add_lower(sums.dual_second, s, (a.T * r[rows]) @ a - weight * inverse, 1.0)
 
@@ -292,12 +292,12 @@ def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Comple
     m = block.n_missing_side
     deviation = np.empty((n_components, len(block.x), d))
     variance = np.zeros((n_components, len(block.observed), d))
-    for k, held in enumerate(seen.held):
-        deviation[k, :m] = held.rows[:m]
-        if isinstance(held, root_form.Held):
-            deviation[k, m:] = held.rows[m:] @ prepared.factored.chol[k].T
+    for k, kept in enumerate(seen.kept):
+        deviation[k, :m] = kept.rows[:m]
+        if isinstance(kept, root_form.Kept):
+            deviation[k, m:] = kept.rows[m:] @ prepared.factored.chol[k].T
         else:
-            dense = _dense_solution(block, held.solved.solution)
+            dense = _dense_solution(block, kept.solved.solution)
             deviation[k, m:] = dense[m:] @ prepared.factored.sigma[k]
         deviation[k] = np.where(observed, block.x - prepared.means[k], deviation[k])
         if spread:  # once, not in every iteration: the careful form is fast enough for all

@@ -69,7 +69,7 @@ def visit(
     """Return log densities, and everything solved on the way."""
     n_components = len(parameters.means)
     log_density = np.empty((len(block.x), n_components))
-    held = []
+    kept = []
     for k in range(n_components):
         solved = []
         for p, rows in pieces(block):
@@ -77,15 +77,15 @@ def visit(
             one = solve(z, block.observed[p], parameters.covariances[k])
             log_density[rows, k] = one.log_density
             solved.append((rows, one))
-        held.append(solved)
-    return Visit(log_density, held)
+        kept.append(solved)
+    return Visit(log_density, kept)
 
 
 def accumulate(
     parameters: Parameters, block: Block, visit: Visit, resp: np.ndarray, total: Statistics
 ) -> None:
     """Add sum resp E[z] and sum resp E[z z'] of the block's rows."""
-    for k, solved in enumerate(visit.held):
+    for k, solved in enumerate(visit.kept):
         for rows, one in solved:
             z = block.x[rows] - parameters.means[k]
             z[:, one.missing] = one.filled
@@ -118,7 +118,7 @@ def completed(parameters: Parameters, block: Block, seen: Visit) -> Completed:
     n_components, d = parameters.means.shape
     deviation = block.x - parameters.means[:, None, :]
     variance = np.zeros((n_components, len(block.observed), d))
-    for k, solved in enumerate(seen.held):
+    for k, solved in enumerate(seen.kept):
         for rows, one in solved:
             deviation[k][rows, one.missing] = one.filled
             p = np.searchsorted(block.start, rows.start, side="right") - 1

@@ -42,7 +42,7 @@ class Prepared(NamedTuple):
     factored: Factored
 
 
-class Held(NamedTuple):
+class Kept(NamedTuple):
     """What the first walk leaves for the second."""
 
     rows: list[np.ndarray]  # (n_b, d) for each component: rows completed, less the mean
@@ -55,7 +55,7 @@ def prepare(parameters: Parameters) -> Prepared:
 
 
 def visit(prepared: Prepared, block: Block) -> Visit:
-    """Walk the tree with the factor of S_oo; return log densities, hold completed rows."""
+    """Walk the tree with the factor of S_oo; return log densities, keep completed rows."""
     n_components = len(prepared.means)
     observed = expand(block.observed, block)
     log_density = np.empty((len(block.x), n_components))
@@ -66,7 +66,7 @@ def visit(prepared: Prepared, block: Block) -> Visit:
         for route in block.routes:
             recomputed += _walk_factors(z, log_density[:, k], block, route, sigma)
         completed.append(z)
-    return Visit(log_density, Held(completed, recomputed))
+    return Visit(log_density, Kept(completed, recomputed))
 
 
 def _walk_factors(
@@ -106,8 +106,8 @@ def accumulate(
     prepared: Prepared, block: Block, visit: Visit, resp: np.ndarray, total: Statistics
 ) -> None:
     """Add sums of rows, then walk the tree with C and add it once for each pattern."""
-    total.recomputed[...] += visit.held.recomputed
-    for k, z in enumerate(visit.held.rows):
+    total.recomputed[...] += visit.kept.recomputed
+    for k, z in enumerate(visit.kept.rows):
         r = resp[:, k]
         total.resp[k] += r.sum()
         total.first[k] += r @ z
@@ -223,7 +223,7 @@ def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Comple
             ):
                 if pattern >= 0:
                     variance[k, pattern, variables] = np.diagonal(covariance)
-    return Completed(seen.log_density, np.stack(seen.held.rows), variance)
+    return Completed(seen.log_density, np.stack(seen.kept.rows), variance)
 
 
 def notes(prepared: Prepared, statistics: Statistics) -> tuple[str, ...]:

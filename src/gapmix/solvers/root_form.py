@@ -21,7 +21,7 @@ LOOP_ROWS = 8  # patterns with at least this many rows on average are multiplied
 CHUNK_BYTES = 16 * 2**20  # of orthonormal columns made at a time
 
 
-class Held(NamedTuple):
+class Kept(NamedTuple):
     """One component's share of a visit."""
 
     rows: np.ndarray  # (n_b, d) E[z] on the missing side, b on the observed side
@@ -30,8 +30,8 @@ class Held(NamedTuple):
 
 def solve(
     z: np.ndarray, block: Block, factored: Factored, k: int
-) -> tuple[np.ndarray, np.ndarray, Held]:
-    """Return distance (n_b,), log|S_oo| (n_b,) and what to hold."""
+) -> tuple[np.ndarray, np.ndarray, Kept]:
+    """Return distance (n_b,), log|S_oo| (n_b,) and what to keep."""
     rows, distance, log_det = z.copy(), np.empty(len(z)), np.empty(len(z))
     inverses = []
     for group in _chunks(block, z.shape[1]):
@@ -51,11 +51,11 @@ def solve(
             inside = _apply(half.transpose(0, 2, 1), group, z[cell])
             rows[row] = _apply(ortho, group, inside)  # b = G' a
             distance[row] = (inside**2).sum(axis=1)
-    return distance, log_det, Held(rows, inverses)
+    return distance, log_det, Kept(rows, inverses)
 
 
 def accumulate(
-    factored: Factored, block: Block, k: int, held: Held, r: np.ndarray, total: Statistics
+    factored: Factored, block: Block, k: int, kept: Kept, r: np.ndarray, total: Statistics
 ) -> None:
     """Add the share of component k, whose responsibilities are r (n_b,), in place."""
     m = block.n_missing_side
@@ -63,14 +63,14 @@ def accumulate(
         (slice(0, m), total.resp, total.first, total.second),
         (slice(m, None), total.dual_resp, total.dual_first, total.dual_second),
     ):
-        rows = held.rows[part]
+        rows = kept.rows[part]
         if not len(rows):
             continue
         n[k] += r[part].sum()
         first[k] += r[part] @ rows
         second[k] += (rows.T * r[part]) @ rows
     d = block.x.shape[1]
-    inverses = iter(held.inverses)
+    inverses = iter(kept.inverses)
     for group in _chunks(block, d):
         weight = np.bincount(group.member, r[group.row], len(group.pattern))  # (B,)
         if group.missing_side:

@@ -50,7 +50,7 @@ class Travelled(NamedTuple):
     columns: np.ndarray  # (E, d) t, zero outside the set
 
 
-class Held(NamedTuple):
+class Kept(NamedTuple):
     """One component's share of a visit."""
 
     rows: np.ndarray  # (n_b, d) E[z] on the missing side, a on the observed side
@@ -60,7 +60,7 @@ class Held(NamedTuple):
 def visit(prepared: Prepared, block: Block) -> Visit:
     """Return log densities; keep completed rows and the columns of the edges."""
     log_density = np.empty((len(block.x), len(prepared.means)))
-    kept: list[Held | root_form.Held] = []
+    kept: list[Kept | root_form.Kept] = []
     for k, mean in enumerate(prepared.means):
         solve = root_form.solve if prepared.root_form[k] else _walk_routes
         distance, log_det, own = solve(dual.center(block, mean), block, prepared.factored, k)
@@ -71,13 +71,13 @@ def visit(prepared: Prepared, block: Block) -> Visit:
 
 def _walk_routes(
     z: np.ndarray, block: Block, factored: Factored, k: int
-) -> tuple[np.ndarray, np.ndarray, Held]:
+) -> tuple[np.ndarray, np.ndarray, Kept]:
     """Return distance (n_b,), log|S_oo| (n_b,) and what to keep."""
     rows, distance, log_det = z.copy(), np.zeros(len(z)), np.empty(len(z))
     travelled = tuple(
         _walk_route(z, block, route, factored, k, rows, distance, log_det) for route in block.routes
     )
-    return distance, log_det, Held(rows, travelled)
+    return distance, log_det, Kept(rows, travelled)
 
 
 def _walk_route(
@@ -189,18 +189,18 @@ def accumulate(
 ) -> None:
     """Add sums of rows by matrix products, and sums of inverses telescoped over the routes."""
     m = block.n_missing_side
-    for k, held in enumerate(visit.held):
+    for k, kept in enumerate(visit.kept):
         r = np.ascontiguousarray(resp[:, k])
-        if isinstance(held, root_form.Held):
-            root_form.accumulate(prepared.factored, block, k, held, r, total)
+        if isinstance(kept, root_form.Kept):
+            root_form.accumulate(prepared.factored, block, k, kept, r, total)
             continue
-        dual.accumulate_completed(block, k, held.rows, r, total)
+        dual.accumulate_completed(block, k, kept.rows, r, total)
         if m < len(r):
             total.dual_resp[k] += r[m:].sum()
-            total.dual_first[k] += r[m:] @ held.rows[m:]
-            total.dual_second[k] += (held.rows[m:].T * r[m:]) @ held.rows[m:]
+            total.dual_first[k] += r[m:] @ kept.rows[m:]
+            total.dual_second[k] += (kept.rows[m:].T * r[m:]) @ kept.rows[m:]
         weight = np.add.reduceat(r, block.start[:-1])  # (P_b,)
-        for route, travelled in zip(block.routes, held.travelled, strict=True):
+        for route, travelled in zip(block.routes, kept.travelled, strict=True):
             into, sign = (total.second, 1.0) if route.missing_side else (total.dual_second, -1.0)
             into[k] += sign * _telescope(route, travelled, weight, into.shape[1])
 
