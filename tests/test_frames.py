@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from gapmix import GaussianMixture
+from gapmix import GaussianMixture, GaussianMixtureImputer
+from gapmix.multiple import impute_many
 
 NAMES = ["height", "weight", "age"]
 
@@ -154,6 +155,83 @@ def test_plain_integers_and_booleans_are_read_as_numbers():
 def test_float32_results_are_float64():
     fitted = fit(make_table().astype(np.float32))
     assert fitted.means_.dtype == fitted.covariances_.dtype == np.float64
+
+
+BIG = 2**60 + 1
+LONG = decimal.Decimal("12345678901234567890.25")
+EXACT = {  # columns with a gap in row 1, of values that float64 does not hold
+    "pandas Int64": lambda: pd.DataFrame({"c": pd.array([BIG, None, 3] * 20, dtype="Int64")}),
+    "pandas UInt64": lambda: pd.DataFrame(
+        {"c": pd.array([2**64 - 1, None, 3] * 20, dtype="UInt64")}
+    ),
+    "pandas Arrow": lambda: pd.DataFrame(
+        {"c": pd.array([BIG, None, 3] * 20, dtype="int64[pyarrow]")}
+    ),
+    "pandas Arrow decimals": lambda: pd.DataFrame(
+        {"c": pd.array([LONG, None, decimal.Decimal(3)] * 20, pd.ArrowDtype(pa.decimal128(30, 2)))}
+    ),
+    "pandas objects": lambda: pd.DataFrame({"c": pd.Series([BIG, None, 3] * 20, dtype=object)}),
+    "pandas decimals": lambda: pd.DataFrame(
+        {"c": pd.Series([LONG, None, decimal.Decimal(3)] * 20, dtype=object)}
+    ),
+    "polars Int64": lambda: pl.DataFrame({"c": [BIG, None, 3] * 20}),
+    "polars UInt64": lambda: pl.DataFrame(
+        {"c": [2**64 - 1, None, 3] * 20}, schema={"c": pl.UInt64}
+    ),
+    "polars decimals": lambda: pl.DataFrame(
+        {"c": [LONG, None, decimal.Decimal(3)] * 20}, schema={"c": pl.Decimal(30, 2)}
+    ),
+    "pyarrow int64": lambda: pa.table({"c": [BIG, None, 3] * 20}),
+    "pyarrow uint64": lambda: pa.table({"c": pa.array([2**64 - 1, None, 3] * 20, pa.uint64())}),
+    "pyarrow decimals": lambda: pa.table(
+        {"c": pa.array([LONG, None, decimal.Decimal(3)] * 20, pa.decimal128(30, 2))}
+    ),
+}
+
+
+def cells(frame):
+    if isinstance(frame, pa.Table):
+        return frame["c"].to_pylist()
+    return frame["c"].to_list()
+
+
+def dtype(frame):
+    return frame.schema.field("c").type if isinstance(frame, pa.Table) else frame["c"].dtype
+
+
+@pytest.mark.filterwarnings("ignore:Column 'c'. the value")
+@pytest.mark.parametrize("make", EXACT.values(), ids=EXACT)
+def test_observed_cells_are_kept_exactly_whatever_their_type(make):
+    frame = make()
+    imputer = GaussianMixtureImputer(1).fit(frame)
+    for filled in (imputer.impute_frame(frame), *impute_many(frame, 1, imputer=imputer)):
+        assert dtype(filled) == dtype(frame)
+        for given, found in zip(cells(frame), cells(filled), strict=True):
+            missing = given is None or given is pd.NA
+            assert found is not None and found is not pd.NA if missing else found == given
+
+
+@pytest.mark.parametrize("kind", ["Int8", "UInt16", "Int64", "Float32", "boolean"])
+def test_columns_whose_values_float64_holds_become_float64(kind):
+    values = [True, None, False] if kind == "boolean" else [2, None, 3]
+    frame = pd.DataFrame({"c": pd.array(values * 20, dtype=kind)})
+    filled = GaussianMixtureImputer(1).fit(frame).impute_frame(frame)
+    assert filled["c"].dtype == float
+    assert filled["c"][frame["c"].notna()].tolist() == frame["c"].dropna().tolist()
+
+
+def test_what_is_rounded_stays_within_its_type():
+    rng = np.random.default_rng(0)
+    values = [None if rng.random() < 0.3 else int(v) for v in rng.integers(0, 2**63, 200)]
+    frame = pl.DataFrame(
+        {"c": [v if v is None else 2 * v for v in values], "x": rng.normal(size=200)},
+        schema={"c": pl.UInt64, "x": pl.Float64},
+    )
+    imputer = GaussianMixtureImputer(1).fit(frame)
+    far = frame.with_columns(x=pl.Series(rng.normal(size=200) * 1e6))
+    filled = imputer.impute_frame(far)
+    assert filled["c"].dtype == pl.UInt64
+    assert filled.filter(frame["c"].is_not_null()).equals(far.filter(frame["c"].is_not_null()))
 
 
 def test_a_frame_is_left_as_it_was():

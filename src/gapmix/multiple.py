@@ -20,11 +20,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from gapmix.estimators import checks
+from gapmix.estimators.frames import fill_frame
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import (
     column_names,
-    fill_frame,
     read_table,
     read_weights,
 )

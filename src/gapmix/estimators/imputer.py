@@ -16,11 +16,11 @@ from gapmix.density import Density
 from gapmix.estimators import checks
 from gapmix.estimators.base import HANDED_ON, MixtureBased, warn_of_stops
 from gapmix.estimators.bounds import read_bounds
+from gapmix.estimators.frames import fill_frame
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.random import make_rng
 from gapmix.estimators.validation import (
     column_names,
-    fill_frame,
     keeping_last_fit,
     read_table,
     read_targets,
@@ -235,6 +235,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         """Return a data frame filled: the same kind, columns, rows and index.
 
         Columns without gaps come back untouched, of the type they had; filled ones are float64.
+        Observed values are never changed: a column with values that float64 does not hold (whole
+        numbers beyond 2^53, decimals of many digits) keeps its type, and what is filled in is
+        rounded to it.
         """
         x = self._read(X)
         return fill_frame(X, x, self._fill(x))

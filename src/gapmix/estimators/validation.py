@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from gapmix.wording import list_names
 
+LARGEST_EXACT = 2**53  # float64 holds all whole numbers up to it
 LARGEST_VALUE = 1e300  # beyond it, differences and sums of values leave the range of float64
 
 
@@ -77,7 +78,7 @@ def read_table(
     estimator; without it, they must agree with what was recorded.
     """
     marks = read_marks(missing_values)
-    labels = _read_labels(X) if _is_frame(X) else None
+    labels = _read_labels(X) if is_frame(X) else None
     if labels is not None and not reset:  # a wrong column is told by name before it is read
         validate_data(estimator, X, reset=False, skip_check_array=True)
     x = check_array(
@@ -104,7 +105,7 @@ def to_matrix(X: Any, marks: Marks = NO_MARKS) -> Any:
             "X is a sparse matrix. Its zeros are values, not gaps, and a Gaussian mixture needs "
             "them all: pass X.toarray(), with NaN in the cells that are missing."
         )
-    if _is_frame(X):
+    if is_frame(X):
         return _read_frame(X, marks)
     if isinstance(X, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in X):
         X = np.ma.stack(X)
@@ -178,7 +179,7 @@ def read_targets(estimator: Any, y: Any, n: int) -> np.ndarray:
         )
     if nw.dependencies.is_into_series(y):
         y = nw.from_native(y, series_only=True).to_frame().to_native()
-    targets = y if _is_frame(y) else _to_columns(y)
+    targets = y if is_frame(y) else _to_columns(y)
     values = np.asarray(to_matrix(targets), dtype=np.float64)
     if values.ndim != 2 or len(values) != n:
         raise ValueError(f"y has shape {values.shape}; X has {n} rows, and so must y.")
@@ -196,27 +197,6 @@ def _to_columns(y: Any) -> Any:
     return values.reshape(-1, 1) if values.ndim == 1 else values
 
 
-def fill_frame(X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
-    """Return the data frame with the gaps of `x` (n, d) taken from `filled`."""
-    if not _is_frame(X):
-        raise TypeError(
-            f"Expected a pandas, polars or pyarrow data frame, got {type(X).__name__}. For arrays "
-            "use transform."
-        )
-    gaps = np.flatnonzero(np.isnan(x).any(axis=0))
-    if hasattr(X, "iloc"):  # pandas allows names that are not text, narwhals does not
-        result = X.copy()
-        for j in gaps:
-            result.isetitem(int(j), filled[:, j])
-        return result
-    frame = nw.from_native(X, eager_only=True)
-    columns = [
-        nw.new_series(frame.columns[j], filled[:, j], nw.Float64, backend=frame.implementation)
-        for j in gaps
-    ]
-    return frame.with_columns(*columns).to_native() if columns else X
-
-
 def _read_weight_values(sample_weight: Any) -> np.ndarray:
     if isinstance(sample_weight, np.ma.MaskedArray):
         sample_weight = np.ma.filled(sample_weight.astype(np.float64), np.nan)
@@ -230,7 +210,7 @@ def _read_weight_values(sample_weight: Any) -> np.ndarray:
     return values.astype(np.float64)
 
 
-def _is_frame(X: Any) -> bool:
+def is_frame(X: Any) -> bool:
     """Tell whether X is a data frame of a kind that narwhals reads."""
     return not isinstance(X, np.ndarray | list | tuple) and nw.dependencies.is_into_dataframe(X)
 
@@ -267,10 +247,20 @@ def _read_frame(X: Any, marks: Marks) -> np.ndarray:
     )
 
 
+def exceeds_float64(series: Any) -> bool:
+    """Tell whether a column has whole numbers so large that float64 may have to round them."""
+    if not series.dtype.is_integer() or series.null_count() == len(series):
+        return False
+    return not -LARGEST_EXACT <= series.min() <= series.max() <= LARGEST_EXACT
+
+
 def _read_series(series: Any, label: str, marks: Marks) -> np.ndarray:
     dtype = series.dtype
     if series.null_count() == len(series):
         return np.full(len(series), np.nan)
+    if exceeds_float64(series):  # pyarrow refuses to round
+        cells = (np.nan if _is_missing(value) else float(value) for value in series.to_list())
+        return np.fromiter(cells, np.float64, len(series))
     if dtype.is_numeric() or dtype == nw.Boolean:
         floats: np.ndarray = series.cast(nw.Float64).to_numpy()
         return np.asarray(floats, dtype=np.float64)

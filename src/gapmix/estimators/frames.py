@@ -1,0 +1,98 @@
+"""Data frames with their gaps filled: observed cells stay what they were, whatever their type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from numbers import Integral, Real
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from gapmix.estimators.validation import exceeds_float64, is_frame
+
+DIGITS = Context(prec=100)
+
+
+def fill_frame(X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
+    """Return the data frame with the gaps of `x` (n, d) taken from `filled`.
+
+    A column with gaps becomes one of float64. Where that would change an observed value (whole
+    numbers beyond 2^53, decimals of many digits), it keeps its type, and what is filled in is
+    rounded to it.
+    """
+    if not is_frame(X):
+        raise TypeError(
+            f"Expected a pandas, polars or pyarrow data frame, got {type(X).__name__}. For arrays "
+            "use transform."
+        )
+    gaps = np.isnan(x)
+    places = np.flatnonzero(gaps.any(axis=0)).tolist()
+    if hasattr(X, "iloc"):  # pandas allows names that are not text, narwhals does not
+        result = X.copy()
+        for j in places:
+            series = nw.from_native(X.iloc[:, j], series_only=True)
+            made = _fill_column(series, gaps[:, j], filled[:, j])
+            result.isetitem(j, made if isinstance(made, np.ndarray) else made.to_native().array)
+        return result
+    frame = nw.from_native(X, eager_only=True)
+    columns = []
+    for j in places:
+        name = frame.columns[j]
+        made = _fill_column(frame[name], gaps[:, j], filled[:, j])
+        if isinstance(made, np.ndarray):
+            made = nw.new_series(name, made, nw.Float64, backend=frame.implementation)
+        columns.append(made)
+    return frame.with_columns(*columns).to_native() if columns else X
+
+
+def _fill_column(series: Any, gaps: np.ndarray, filled: np.ndarray) -> Any:
+    """Return a column with its gaps filled: an array (n,), or a series of the type it had."""
+    known = _inexact(series, gaps)
+    if not known:
+        return filled
+    rows = np.flatnonzero(gaps)
+    values: Any = _round(filled[rows].tolist(), known, series.dtype)
+    native = series.to_native()
+    if hasattr(native, "chunks"):  # pyarrow replaces by values of the same type only
+        arrow = series.implementation.to_native_namespace()
+        typed = arrow.chunked_array([arrow.array(values, type=native.type)])
+        values = nw.from_native(typed, series_only=True)
+    return series.scatter(rows.tolist(), values)
+
+
+def _inexact(series: Any, gaps: np.ndarray) -> list[Any]:
+    """Return the observed values of a column if float64 does not hold them all, else nothing."""
+    dtype = series.dtype
+    if dtype.is_float() or dtype == nw.Boolean:
+        return []
+    if dtype.is_integer() and not exceeds_float64(series):
+        return []
+    values = [value for value, gap in zip(series.to_list(), gaps, strict=True) if not gap]
+    return [] if all(map(_is_held, values)) else values
+
+
+def _is_held(value: Any) -> bool:
+    """Tell whether float64 holds a value: all of a number, or all digits of a decimal."""
+    if isinstance(value, Decimal):
+        return Decimal(repr(float(value))) == value
+    return not isinstance(value, Real) or bool(float(value) == value)
+
+
+def _round(values: Sequence[float], known: Sequence[Any], dtype: Any) -> list[Any]:
+    """Return values in the manner of those that are known: whole numbers, decimals as long."""
+    if all(isinstance(value, Decimal) for value in known):
+        last = min(int(value.as_tuple().exponent) for value in known)
+        unit = Decimal(1).scaleb(last)
+        return [Decimal(repr(value)).quantize(unit, context=DIGITS) for value in values]
+    if not all(isinstance(value, Integral) for value in known):
+        return list(values)
+    whole = [round(value) for value in values]
+    if not dtype.is_integer():
+        return whole
+    signed = dtype.is_signed_integer()
+    n_bits = int(str(dtype).removeprefix("U").removeprefix("Int"))
+    low = -(2 ** (n_bits - 1)) if signed else 0
+    high = 2 ** (n_bits - signed) - 1
+    return [min(max(value, low), high) for value in whole]
