@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import polars as pl
 import pytest
 from tests.smalltables import FIT, N, cells, make_rows, write_rows
@@ -130,6 +131,16 @@ CALLS = {
     "delimiter": (("impute", "in.csv", "--delimiter", "ab"), 2, "one ASCII character"),
     "same signs": (("impute", "in.csv", "--delimiter", ",", "--decimal", ","), 2, "are both"),
     "encoding": (("impute", "in.csv", "--encoding", "klingon"), 1, "is not known"),
+    "base64": (("impute", "in.csv", "--encoding", "base64"), 1, "is not known"),
+    "punycode": (("impute", "in.csv", "--encoding", "punycode"), 1, "is not valid punycode"),
+    "endless tolerance": (("impute", "in.csv", "--tol", "inf"), 2, "--tol must be a number"),
+    "negative tolerance": (("impute", "in.csv", "--tol", "-1"), 2, "--tol must be a number"),
+    "no tolerance": (("impute", "in.csv", "--tol", "nan"), 2, "--tol must be a number"),
+    "TLS": (("fit", "in.csv", "-o", "m", "--scheduler", "tls://a:1"), 2, "engine=client"),
+    "empty matrix": (("fit", "empty.npy", "-o", "m"), 1, "not a whole .npy file"),
+    "cut matrix": (("fit", "cut.npy", "-o", "m"), 1, "not a whole .npy file"),
+    "one number": (("impute", "number.npy", "-o", "o.csv"), 1, "0 dimensions"),
+    "described matrix": (("describe", "number.npy"), 2, "which `impute` and `fit` read"),
     "draws": (("impute", "in.csv", "-o", "o.csv", "--draws", "0"), 2, "at least 1"),
     "draws and std": (("impute", "in.csv", "--draws", "1", "--std"), 2, "--std belongs"),
     "no model": (("impute", "in.csv", "-m", "nothing"), 2, "There is no model file"),
@@ -148,6 +159,10 @@ CALLS = {
 def test_bad_calls_end_with_a_message(gapmix, tmp_path, arguments, code, message):
     write_rows(tmp_path / "in.csv", make_rows())
     (tmp_path / "book.xlsx").write_bytes(b"PK\x03\x04")
+    np.save(tmp_path / "number.npy", 3.0)
+    np.save(tmp_path / "whole.npy", make_rows())
+    (tmp_path / "empty.npy").touch()
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:300])
     ran = gapmix(tmp_path, *arguments)
     assert ran.code == code, ran.err
     assert message in ran.err.replace("\n", " ")

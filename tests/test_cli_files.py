@@ -11,6 +11,8 @@ import time
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.smalltables import FIT, N, cells, make_rows, write_rows
 
@@ -169,3 +171,31 @@ def test_numbers_that_are_passed_through_get_no_quote(gapmix, tmp_path, suffix):
     assert [row[3:5] for row in rows[1:]] == [list(pair) for pair in zip(lat, lon, strict=True)]
     assert [row[5] for row in rows[1:]] == [f"'{text}" for text in formulas]
     assert [row[6] for row in rows[1:]] == [f"'{text}" for text in formulas]
+
+
+UNWRITABLE = {
+    "list": pa.array([[1, 2]] * N),
+    "array": pa.array([[1, 2]] * N, pa.list_(pa.int64(), 2)),
+    "struct": pa.array([{"q": 1}] * N),
+    "map": pa.array([[("k", 1)]] * N, pa.map_(pa.string(), pa.int64())),
+    "binary": pa.array([b"\xff"] * N),
+    "duration": pa.array([1] * N, pa.duration("s")),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+@pytest.mark.parametrize("pieces", [(), ("--checkpoint", "state")], ids=["whole", "pieces"])
+def test_types_that_text_cannot_hold_are_refused_before_the_fit(gapmix, tmp_path, name, pieces):
+    x = make_rows()
+    columns = {f"v{j}": pa.array(x[:, j], from_pandas=True) for j in range(3)}
+    before = pa.table({"odd": UNWRITABLE[name], **columns})
+    pq.write_table(before, tmp_path / "t.parquet")
+    ran = gapmix(tmp_path, "impute", "t.parquet", "-o", "o.csv", *pieces, *FIT)
+    assert ran.code == 2, ran.err
+    assert "The column 'odd' has type" in ran.err
+    assert "Fitting" not in ran.err
+    assert {path.name for path in tmp_path.iterdir()} == {".err", ".out", "t.parquet"}
+    ran = gapmix(tmp_path, "impute", "t.parquet", "-o", "o.parquet", *pieces, *FIT)
+    assert ran.code == 0, ran.err
+    after = pq.read_table(tmp_path / "o.parquet").column("odd")
+    assert after.to_pylist() == before.column("odd").to_pylist()

@@ -20,7 +20,7 @@ from gapmix.engines.sources import (
     read_columns,
 )
 from gapmix.storage.extras import need
-from gapmix.storage.tablefiles import PARQUET, is_parquet
+from gapmix.storage.tablefiles import PARQUET, is_parquet, to_polars
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import (
     EMPTY,
@@ -88,9 +88,14 @@ def check_path(path: str | Path) -> Path:
 def read_layout(path: Path) -> Layout:
     """Return names, types and numbers of gaps of the columns, without reading any row."""
     if path.suffix == ".npy" and not path.is_dir():
-        shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
-        d = shape[1] if len(shape) == 2 else 0
-        return Layout(tuple(f"column_{j + 1}" for j in range(d)), None, (None,) * d, shape[0])
+        try:
+            shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
+        except (EOFError, OSError, ValueError, SyntaxError, MemoryError, OverflowError) as error:
+            raise SourceError(f"{path}: not a whole .npy file ({error}).") from error
+        if len(shape) != 2:
+            raise SourceError(f"{path}: it has {len(shape)} dimensions; a table has two.")
+        n_rows, d = shape
+        return Layout(tuple(f"column_{j + 1}" for j in range(d)), None, (None,) * d, n_rows)
     parquet = need("pyarrow.parquet", "cli")
     types: Any = None
     missing: dict[str, int | None] = {}
@@ -98,11 +103,12 @@ def read_layout(path: Path) -> Layout:
     for file in list_parquet(path):
         try:
             footer = parquet.read_metadata(file)
+            types = footer.schema.to_arrow_schema() if types is None else types
+            n_nulls = _count_nulls(footer)
         except Exception as error:
             raise SourceError(f"{file}: not a whole Parquet file ({error}).") from error
-        types = footer.schema.to_arrow_schema() if types is None else types
         n_rows += footer.num_rows
-        for name, count in _count_nulls(footer).items():
+        for name, count in n_nulls.items():
             before = missing.get(name, 0)
             missing[name] = None if before is None or count is None else before + count
     names = tuple(types.names)
@@ -192,6 +198,13 @@ def check_output(path: Path | None) -> None:
         raise CallError(
             "A table in pieces needs --output with a name that ends in .parquet, .pq, .csv or .tsv."
         )
+
+
+def polars_types(layout: Layout) -> dict[str, Any]:
+    """Return the types of a table as polars has them, by name; none of a binary matrix."""
+    if layout.types is None:
+        return {}
+    return dict(to_polars(layout.types.empty_table(), layout.names).schema)
 
 
 def output_types(table: PieceTable, *, round_whole: bool) -> Any:
