@@ -288,6 +288,7 @@ def _match(
         column._replace(
             n_missing=found.n_missing,
             whole=found.whole if found.kind == NUMBER else column.whole,
+            large=found.large,
         )
         for column, found in zip(match.schema.columns, seen.schema.columns, strict=True)
     ]
