@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import math
 import os
 import subprocess
 import sys
 
+import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 from tests.smalltables import FIT, N, cells, make_rows, write_rows
+
+from gapmix.cli.evaluating import Evaluated, MethodScore
+from gapmix.cli.results import render
 
 
 def table(**columns):
@@ -130,6 +137,16 @@ CALLS = {
     "delimiter": (("impute", "in.csv", "--delimiter", "ab"), 2, "one ASCII character"),
     "same signs": (("impute", "in.csv", "--delimiter", ",", "--decimal", ","), 2, "are both"),
     "encoding": (("impute", "in.csv", "--encoding", "klingon"), 1, "is not known"),
+    "base64": (("impute", "in.csv", "--encoding", "base64"), 1, "is not known"),
+    "punycode": (("impute", "in.csv", "--encoding", "punycode"), 1, "is not valid punycode"),
+    "endless tolerance": (("impute", "in.csv", "--tol", "inf"), 2, "--tol must be a number"),
+    "negative tolerance": (("impute", "in.csv", "--tol", "-1"), 2, "--tol must be a number"),
+    "no tolerance": (("impute", "in.csv", "--tol", "nan"), 2, "--tol must be a number"),
+    "TLS": (("fit", "in.csv", "-o", "m", "--scheduler", "tls://a:1"), 2, "engine=client"),
+    "empty matrix": (("fit", "empty.npy", "-o", "m"), 1, "not a whole .npy file"),
+    "cut matrix": (("fit", "cut.npy", "-o", "m"), 1, "not a whole .npy file"),
+    "one number": (("impute", "number.npy", "-o", "o.csv"), 1, "0 dimensions"),
+    "described matrix": (("describe", "number.npy"), 2, "which `impute` and `fit` read"),
     "draws": (("impute", "in.csv", "-o", "o.csv", "--draws", "0"), 2, "at least 1"),
     "draws and std": (("impute", "in.csv", "--draws", "1", "--std"), 2, "--std belongs"),
     "no model": (("impute", "in.csv", "-m", "nothing"), 2, "There is no model file"),
@@ -148,6 +165,10 @@ CALLS = {
 def test_bad_calls_end_with_a_message(gapmix, tmp_path, arguments, code, message):
     write_rows(tmp_path / "in.csv", make_rows())
     (tmp_path / "book.xlsx").write_bytes(b"PK\x03\x04")
+    np.save(tmp_path / "number.npy", 3.0)
+    np.save(tmp_path / "whole.npy", make_rows())
+    (tmp_path / "empty.npy").touch()
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:300])
     ran = gapmix(tmp_path, *arguments)
     assert ran.code == code, ran.err
     assert message in ran.err.replace("\n", " ")
@@ -212,6 +233,29 @@ def test_a_column_the_model_needs_is_missed_by_name(gapmix, tmp_path):
     assert ran.code == 1
     assert "Row 1, column 'v2': 'word' is not a number" in ran.err.replace("\n", " ")
     assert not (tmp_path / "o.csv").exists()
+
+
+def test_a_column_the_model_needs_that_is_there_twice_is_said_to_be(gapmix, tmp_path):
+    x = make_rows()
+    write_rows(tmp_path / "in.csv", x)
+    gapmix(tmp_path, "fit", "in.csv", "-o", "m", *FIT)
+    text = (tmp_path / "in.csv").read_text().splitlines()
+    lines = [f"{text[0]},v1", *(f"{line},1" for line in text[1:])]
+    (tmp_path / "twice.csv").write_text("\n".join(lines) + "\n")
+    ran = gapmix(tmp_path, "impute", "twice.csv", "-o", "o.csv", "-m", "m")
+    assert ran.code == 1
+    assert "column 'v1', and 2 columns of this table have that name" in ran.err.replace("\n", " ")
+
+
+def test_a_way_of_filling_that_fails_is_shown_with_its_reason():
+    good = MethodScore("mean", 0.5, (0.5,), (), 0.1, "")
+    bad = MethodScore("k-NN", math.nan, (math.nan,), (), 0.0, "It ran out of memory.")
+    result = Evaluated("t.csv", 9, 3, 1, 0.1, ("a",), (0.5, 0.9), (bad, good))
+    console = Console(width=120, file=io.StringIO())
+    console.print(render("evaluated", result))
+    shown = console.file.getvalue()
+    assert "nan" not in shown
+    assert "k-NN: It ran out of memory." in shown
 
 
 def test_without_its_extras_the_command_says_what_to_install(tmp_path):

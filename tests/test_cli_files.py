@@ -8,9 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from decimal import Decimal
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.smalltables import FIT, N, cells, make_rows, write_rows
 
@@ -169,3 +172,84 @@ def test_numbers_that_are_passed_through_get_no_quote(gapmix, tmp_path, suffix):
     assert [row[3:5] for row in rows[1:]] == [list(pair) for pair in zip(lat, lon, strict=True)]
     assert [row[5] for row in rows[1:]] == [f"'{text}" for text in formulas]
     assert [row[6] for row in rows[1:]] == [f"'{text}" for text in formulas]
+
+
+UNWRITABLE = {
+    "list": pa.array([[1, 2]] * N),
+    "array": pa.array([[1, 2]] * N, pa.list_(pa.int64(), 2)),
+    "struct": pa.array([{"q": 1}] * N),
+    "map": pa.array([[("k", 1)]] * N, pa.map_(pa.string(), pa.int64())),
+    "binary": pa.array([b"\xff"] * N),
+    "duration": pa.array([1] * N, pa.duration("s")),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+@pytest.mark.parametrize("pieces", [(), ("--checkpoint", "state")], ids=["whole", "pieces"])
+def test_types_that_text_cannot_hold_are_refused_before_the_fit(gapmix, tmp_path, name, pieces):
+    x = make_rows()
+    columns = {f"v{j}": pa.array(x[:, j], from_pandas=True) for j in range(3)}
+    before = pa.table({"odd": UNWRITABLE[name], **columns})
+    pq.write_table(before, tmp_path / "t.parquet")
+    ran = gapmix(tmp_path, "impute", "t.parquet", "-o", "o.csv", *pieces, *FIT)
+    assert ran.code == 2, ran.err
+    assert "The column 'odd' has type" in ran.err
+    assert "Fitting" not in ran.err
+    assert {path.name for path in tmp_path.iterdir()} == {".err", ".out", "t.parquet"}
+    ran = gapmix(tmp_path, "impute", "t.parquet", "-o", "o.parquet", *pieces, *FIT)
+    assert ran.code == 0, ran.err
+    after = pq.read_table(tmp_path / "o.parquet").column("odd")
+    assert after.to_pylist() == before.column("odd").to_pylist()
+
+
+LARGE = [None if i % 7 == 3 else 2**60 + 3 * i + 1 for i in range(N)]
+EXACT = {
+    "int64": pa.array(LARGE, pa.int64()),
+    "uint64": pa.array([None if v is None else v + 2**63 for v in LARGE], pa.uint64()),
+    "small and large": pa.array([*LARGE[:-2], 1, -5], pa.int64()),
+    "decimal": pa.array(
+        [None if v is None else Decimal(v * 101) / 100 for v in LARGE], pa.decimal128(30, 2)
+    ),
+    "int8": pa.array([None if i % 7 == 3 else 120 + i % 8 for i in range(N)], pa.int8()),
+    "uint8": pa.array([None if i % 7 == 3 else i % 3 for i in range(N)], pa.uint8()),
+    "float32": pa.array([None if i % 7 == 3 else 0.1 * i for i in range(N)], pa.float32()),
+    "narrow decimal": pa.array(
+        [None if i % 7 == 3 else Decimal(i % 100) / 10 for i in range(N)], pa.decimal128(2, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("output", ["o.parquet", "o.csv"])
+@pytest.mark.parametrize(
+    "options", [(), ("--round",), ("--checkpoint", "state"), ("--checkpoint", "state", "--round")]
+)
+def test_observed_cells_of_every_type_come_back_exactly(gapmix, tmp_path, name, output, options):
+    x = make_rows()
+    columns = {f"v{j}": pa.array(x[:, j], from_pandas=True) for j in range(3)}
+    before = EXACT[name].to_pylist()
+    pq.write_table(pa.table({"n": EXACT[name], **columns}), tmp_path / "t.parquet")
+    ran = gapmix(tmp_path, "impute", "t.parquet", "-o", output, *options, "--components", "1")
+    assert ran.code == 0, ran.err
+    if output.endswith("csv"):
+        read = {"float32": np.float32, "decimal": Decimal, "narrow decimal": Decimal}
+        after = [read.get(name, Decimal)(row[0]) for row in cells(tmp_path / output)[1:]]
+        before = [None if v is None else read.get(name, Decimal)(v) for v in before]
+    else:
+        after = pq.read_table(tmp_path / output).column("n").to_pylist()
+    assert all(new is not None for new in after)
+    assert [b for a, b in zip(before, after, strict=True) if a is not None] == [
+        a for a in before if a is not None
+    ]
+
+
+def test_large_integers_in_text_come_back_exactly_as_parquet(gapmix, tmp_path):
+    texts = ["" if v is None else str(v) for v in LARGE]
+    write_rows(tmp_path / "t.csv", make_rows(), n=texts, id=[str(2**60 + i) for i in range(N)])
+    for options in ((), ("--round",)):
+        ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.parquet", *options, *FIT)
+        assert ran.code == 0, ran.err
+        after = pl.read_parquet(tmp_path / "o.parquet")
+        assert after["n"].dtype == pl.Int64
+        assert all(b == a for a, b in zip(LARGE, after["n"], strict=True) if a is not None)
+        assert after["id"].to_list() == [2**60 + i for i in range(N)]

@@ -42,7 +42,7 @@ from gapmix.tables.schema import (
     name_columns,
     unique_names,
 )
-from gapmix.tables.sink import Sink, writing
+from gapmix.tables.sink import Sink, refuse_types, writing
 from gapmix.tables.source import open_table
 
 ROLE = {NUMBER: "use", CATEGORY: "one-hot"}
@@ -71,6 +71,7 @@ def impute(
 ) -> FillResult:
     """Fill the gaps of a table by a model fitted to it, or by a model from a file."""
     began = time.perf_counter()
+    refuse_types(writing.path, open_table(path, reading.given).types)
     ready = prepare(path, reading, fitting, watch, model_path)
     read_and_fit = time.perf_counter() - began
     fit_seconds = ready.summary.seconds if ready.summary else 0.0
@@ -130,9 +131,10 @@ def score(
     model_path: Path | None = None,
 ) -> ScoreResult:
     """Write the log density of what each row shows, under a model fitted to the table or given."""
+    id_column, types = reading.roles.id, open_table(path, reading.given).types
+    refuse_types(output, {name: kind for name, kind in types.items() if name == id_column})
     ready = prepare(path, reading, fitting, watch, model_path)
     schema, source = ready.table.scan.schema, ready.table.source
-    id_column = reading.roles.id
     kept = () if id_column is None else (find_column(source.names, id_column, "--id"),)
     names = [source.names[j] for j in kept] + ["log_density", "n_observed"]
     scores = []
@@ -286,6 +288,7 @@ def _match(
         column._replace(
             n_missing=found.n_missing,
             whole=found.whole if found.kind == NUMBER else column.whole,
+            large=found.large,
         )
         for column, found in zip(match.schema.columns, seen.schema.columns, strict=True)
     ]

@@ -192,9 +192,10 @@ class PieceOptions:
 
     def streaming(self) -> Streaming:
         """Return how a table is worked on in pieces."""
-        if self.scheduler is not None and "://" not in self.scheduler:
+        if self.scheduler is not None and not self.scheduler.startswith("tcp://"):
             raise CallError(
-                f"--scheduler must be an address such as tcp://host:8786: '{self.scheduler}'."
+                f"--scheduler must be an address such as tcp://host:8786: '{self.scheduler}'. For "
+                "other protocols, as with TLS, use a Client in Python: engine=client."
             )
         return Streaming(self.scheduler, self.checkpoint)
 

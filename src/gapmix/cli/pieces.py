@@ -20,8 +20,9 @@ from gapmix.engines.sources import (
     read_columns,
 )
 from gapmix.storage.extras import need
-from gapmix.storage.tablefiles import PARQUET, is_parquet
+from gapmix.storage.tablefiles import PARQUET, is_parquet, to_polars
 from gapmix.tables.dialect import TableError
+from gapmix.tables.scan import LARGEST_WHOLE
 from gapmix.tables.schema import (
     EMPTY,
     NUMBER,
@@ -53,6 +54,7 @@ class Layout(NamedTuple):
     types: Any  # pyarrow schema; None for a binary matrix
     n_missing: tuple[int | None, ...]  # nulls; None where the footers do not tell
     n_rows: int
+    large: frozenset[str] = frozenset()  # integers, some beyond 2^53, as far as the footers tell
 
 
 class PieceTable(NamedTuple):
@@ -88,28 +90,36 @@ def check_path(path: str | Path) -> Path:
 def read_layout(path: Path) -> Layout:
     """Return names, types and numbers of gaps of the columns, without reading any row."""
     if path.suffix == ".npy" and not path.is_dir():
-        shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
-        d = shape[1] if len(shape) == 2 else 0
-        return Layout(tuple(f"column_{j + 1}" for j in range(d)), None, (None,) * d, shape[0])
+        try:
+            shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
+        except (EOFError, OSError, ValueError, SyntaxError, MemoryError, OverflowError) as error:
+            raise SourceError(f"{path}: not a whole .npy file ({error}).") from error
+        if len(shape) != 2:
+            raise SourceError(f"{path}: it has {len(shape)} dimensions; a table has two.")
+        n_rows, d = shape
+        return Layout(tuple(f"column_{j + 1}" for j in range(d)), None, (None,) * d, n_rows)
     parquet = need("pyarrow.parquet", "cli")
     types: Any = None
     missing: dict[str, int | None] = {}
-    n_rows = 0
+    n_rows, large = 0, set()
     for file in list_parquet(path):
         try:
             footer = parquet.read_metadata(file)
+            types = footer.schema.to_arrow_schema() if types is None else types
+            n_nulls = _count_nulls(footer)
+            large |= _find_large(footer)
         except Exception as error:
             raise SourceError(f"{file}: not a whole Parquet file ({error}).") from error
-        types = footer.schema.to_arrow_schema() if types is None else types
         n_rows += footer.num_rows
-        for name, count in _count_nulls(footer).items():
+        for name, count in n_nulls.items():
             before = missing.get(name, 0)
             missing[name] = None if before is None or count is None else before + count
     names = tuple(types.names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise TableError(f"More than one column is called {quote(twice[0])}. Rename them first.")
-    return Layout(names, types, tuple(missing.get(name) for name in names), n_rows)
+    n_missing = tuple(missing.get(name) for name in names)
+    return Layout(names, types, n_missing, n_rows, frozenset(large))
 
 
 def _count_nulls(footer: Any) -> dict[str, int | None]:
@@ -126,6 +136,19 @@ def _count_nulls(footer: Any) -> dict[str, int | None]:
                 None if before is None or count is None else before + count
             )
     return counts
+
+
+def _find_large(footer: Any) -> set[str]:
+    """Return the flat columns of one file that hold whole numbers beyond 2^53."""
+    names = set()
+    for i in range(footer.num_row_groups):
+        group = footer.row_group(i)
+        for chunk in (group.column(j) for j in range(group.num_columns)):
+            told = chunk.statistics
+            edges = (told.min, told.max) if told is not None and told.has_min_max else ()
+            if any(isinstance(edge, int) and abs(edge) >= LARGEST_WHOLE for edge in edges):
+                names.add(chunk.path_in_schema)
+    return names
 
 
 def describe_columns(layout: Layout, roles: Roles, watch: Watch) -> Schema:
@@ -194,10 +217,18 @@ def check_output(path: Path | None) -> None:
         )
 
 
+def polars_types(layout: Layout) -> dict[str, Any]:
+    """Return the types of a table as polars has them, by name; none of a binary matrix."""
+    if layout.types is None:
+        return {}
+    return dict(to_polars(layout.types.empty_table(), layout.names).schema)
+
+
 def output_types(table: PieceTable, *, round_whole: bool) -> Any:
     """Return the pyarrow schema of what is written: types stay where they can hold what is filled.
 
-    Whole numbers and decimals become floats where a gap is filled, unless whole ones are rounded.
+    Whole numbers become floats where a gap is filled, unless they are to be rounded or floats would
+    change them.
     """
     arrow, kinds = need("pyarrow", "cli"), need("pyarrow.types", "cli")
     layout = table.layout
@@ -207,8 +238,8 @@ def output_types(table: PieceTable, *, round_whole: bool) -> Any:
     fields = []
     for field, n_missing in zip(layout.types, layout.n_missing, strict=True):
         kind = field.type
-        stays = field.name not in used or kinds.is_floating(kind) or n_missing == 0
-        if not stays and not (round_whole and kinds.is_integer(kind)):
+        rounded = round_whole or n_missing == 0 or field.name in layout.large
+        if field.name in used and kinds.is_integer(kind) and not rounded:
             kind = arrow.float64()
         fields.append(arrow.field(field.name, kind))
     return arrow.schema(fields)
@@ -223,23 +254,58 @@ def join_columns(table: PieceTable, number: int, part: FilledPiece, types: Any) 
     for field in types:
         # A column without gaps is copied: numbers that a float cannot hold stay as they are.
         if field.name in place and (kinds.is_floating(field.type) or n_missing[field.name] != 0):
-            values = np.ascontiguousarray(part.x[:, place[field.name]])
-            if kinds.is_integer(field.type):
-                values = np.round(values)
-            filled[field.name] = arrow.array(values).cast(field.type)
-    copied = [name for name in types.names if name not in filled]
+            filled[field.name] = _to_type(part.x[:, place[field.name]], field.type)
+    exact = {
+        name
+        for name in filled
+        if table.layout.types is not None
+        and not kinds.is_floating(table.layout.types.field(name).type)
+    }
+    copied = [name for name in types.names if name not in filled or name in exact]
     piece = table.source.pieces[number]
-    others = None
+    others: Any = None
     if copied:
         assert isinstance(piece, ParquetPiece)
         others = read_columns(piece, copied)
-    columns = [
-        filled[field.name]
-        if others is None or field.name in filled
-        else others.column(field.name).cast(field.type)
-        for field in types
-    ]
+    columns = []
+    for field in types:
+        made = filled.get(field.name)
+        if field.name in copied:
+            observed = _cast(others.column(field.name), field)
+            made = observed if made is None else _coalesce(observed, made)
+        columns.append(made)
     return arrow.table(columns, schema=types)
+
+
+def _to_type(values: np.ndarray, kind: Any) -> Any:
+    """Return numbers as an array of a type, the nearest that it can hold."""
+    arrow, kinds = need("pyarrow", "cli"), need("pyarrow.types", "cli")
+    values = np.ascontiguousarray(values)
+    if kinds.is_integer(kind):
+        limits = np.iinfo(kind.to_pandas_dtype())
+        whole = [min(max(int(value), limits.min), limits.max) for value in np.round(values)]
+        return arrow.array(whole, kind)
+    if kinds.is_decimal(kind):
+        limit = (10.0 ** (kind.precision - kind.scale) - 10.0**-kind.scale) * (1 - 1e-15)
+        return arrow.array(np.clip(values, -limit, limit)).cast(kind)
+    return arrow.array(values).cast(kind)
+
+
+def _cast(cells: Any, field: Any) -> Any:
+    """Return observed cells as they are written, exactly; an error names the column."""
+    try:
+        return cells.cast(field.type)
+    except need("pyarrow", "cli").ArrowInvalid as error:
+        raise TableError(
+            f"Column {quote(field.name)} has gaps and whole numbers beyond 2^53, which floats "
+            "would change: --round keeps them whole, --leave-out passes the column through."
+        ) from error
+
+
+def _coalesce(observed: Any, filled: Any) -> Any:
+    """Return what was observed, and what was filled where there was a gap."""
+    arrow = need("pyarrow", "cli")
+    return need("pyarrow.compute", "cli").coalesce(observed, arrow.chunked_array([filled]))
 
 
 def refuse_unknown(names: Sequence[str], layout: Layout) -> None:

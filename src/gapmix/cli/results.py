@@ -178,12 +178,12 @@ def _evaluated(result: Any) -> Any:
     methods.add_column("method", no_wrap=True)
     for name in ("error", *(f"{100 * c:g} % interval holds" for c in result.coverages), "time"):
         methods.add_column(name, justify="right")
-    best = min(score.error for score in result.scores)
+    best = _lowest([score.error for score in result.scores])
     for score in result.scores:
         held = [f"{100 * share:.1f} %" for share in score.coverage] or ["-"] * len(result.coverages)
         style = "bold" if score.error == best else ""
         methods.add_row(
-            score.method, f"{score.error:.4f}", *held, duration(score.seconds), style=style
+            score.method, _error(score.error, 4), *held, duration(score.seconds), style=style
         )
     columns = _plain_table("Error by column")
     columns.add_column("column", no_wrap=True, overflow="ellipsis")
@@ -191,15 +191,20 @@ def _evaluated(result: Any) -> Any:
         columns.add_column(score.method, justify="right", no_wrap=True)
     for j, name in enumerate(result.columns):
         errors = [score.by_column[j] for score in result.scores]
-        lowest = min((error for error in errors if math.isfinite(error)), default=math.nan)
+        lowest = _lowest(errors)
         columns.add_row(
-            Text(clean(name)),
-            *(
-                Text("-" if math.isnan(e) else f"{e:.3f}", "bold" if e == lowest else "")
-                for e in errors
-            ),
+            Text(clean(name)), *(Text(_error(e, 3), "bold" if e == lowest else "") for e in errors)
         )
-    return Group(head, "", methods, "", columns)
+    failed = [f"{each.method}: {each.problem}" for each in result.scores if each.problem]
+    return Group(head, "", methods, *(Text(clean(text)) for text in failed), "", columns)
+
+
+def _lowest(errors: list[float]) -> float:
+    return min((error for error in errors if math.isfinite(error)), default=math.nan)
+
+
+def _error(error: float, digits: int) -> str:
+    return f"{error:.{digits}f}" if math.isfinite(error) else "-"
 
 
 def _plain_table(title: str) -> Grid:

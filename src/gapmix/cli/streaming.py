@@ -23,6 +23,7 @@ from gapmix.cli.pieces import (
     join_columns,
     open_pieces,
     output_types,
+    polars_types,
     read_layout,
     refuse_unknown,
 )
@@ -42,6 +43,7 @@ from gapmix.tables.dialect import TableError
 from gapmix.tables.frames import named_rows
 from gapmix.tables.scan import FIT_COPIES, available_bytes
 from gapmix.tables.schema import CATEGORY, NUMBER, CallError, Note, feature_names
+from gapmix.tables.sink import refuse_types
 from gapmix.wording import quote
 
 SAMPLED_PIECES = 50  # the sample that sizes are compared on comes from at most so many
@@ -103,6 +105,7 @@ def impute(
     check_path(path)
     check_output(writing.path)
     assert writing.path is not None
+    refuse_types(writing.path, polars_types(read_layout(Path(path))))
     if writing.draws is not None or writing.std:
         raise CallError(f"{'--std' if writing.std else '--draws'} {WHOLE}")
     began = time.perf_counter()

@@ -280,7 +280,7 @@ def open_dask(engine: Any, n_jobs: int | None) -> DaskEngine:
     if engine != "dask":
         try:
             client = distributed.Client(engine, timeout=CONNECT, set_as_default=False)
-        except (OSError, TimeoutError, TypeError, ValueError) as error:  # TypeError: tls:// bare
+        except (OSError, TimeoutError, ValueError) as error:
             raise EngineError(
                 f"engine={engine!r}: no Dask scheduler answered within {CONNECT} s ({error}). "
                 "Check the address, which looks like 'tcp://host:8786'."

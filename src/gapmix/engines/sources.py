@@ -335,7 +335,7 @@ def _read_parquet(piece: ParquetPiece) -> np.ndarray:
     at = 0
     for part in _batches(piece, piece.columns):
         for j, name in enumerate(piece.columns):
-            cells = part.column(name).cast(arrow.float64())
+            cells = part.column(name).cast(arrow.float64(), safe=False)  # beyond 2^53: the nearest
             x[at : at + len(part), j] = cells.to_numpy(zero_copy_only=False)
         at += len(part)
     return x

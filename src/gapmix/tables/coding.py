@@ -19,7 +19,7 @@ from gapmix.tables.cells import (
     write_numbers,
 )
 from gapmix.tables.dialect import TableError
-from gapmix.tables.scan import typed_levels, typed_numbers
+from gapmix.tables.scan import read_integers, typed_levels, typed_numbers
 from gapmix.tables.schema import (
     CATEGORY,
     NUMBER,
@@ -163,6 +163,12 @@ def match_columns(fitted: Schema, names: tuple[str, ...]) -> Match:
     }
     present = unique_names(names)
     absent = [label for label in wanted if label not in present]
+    twice = [label for label in absent if label in names]
+    if twice:
+        raise TableError(
+            f"The model was fitted with the column {quote(twice[0])}, and {names.count(twice[0])} "
+            "columns of this table have that name. Rename all but one."
+        )
     if absent:
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         raise TableError(
@@ -223,10 +229,12 @@ def _decode_numbers(
     output: Output,
     dialect: Dialect | None,
 ) -> Any:
-    whole = column.whole and output.round_whole
+    whole = column.large or (column.whole and output.round_whole)
     values = np.round(filled) if whole else filled
     if dialect is None:
         return _decode_typed(cells, column, gaps, values, whole=whole)
+    if output.typed and column.large:
+        return _fill_integers(read_integers(cells, gaps), gaps, values)
     if output.typed:  # a text file becomes a Parquet file: texts get types
         keeps_whole = column.whole and (whole or column.n_missing == 0)
         typed = values.astype(np.int64) if keeps_whole else values
@@ -245,13 +253,27 @@ def _decode_typed(
         return cells
     if not cells.dtype.is_numeric():  # a column of nulls without a type
         return nw.new_series(cells.name, values, nw.Float64, backend=cells.implementation)
-    if cells.dtype.is_integer() and not whole:
+    if cells.dtype.is_integer() and whole:
+        return _fill_integers(cells, gaps, values)
+    if cells.dtype.is_integer():
         cells = cells.cast(nw.Float64)
     if not gaps.any():
         return cells
     places = np.flatnonzero(gaps).tolist()
     new = nw.new_series("new", values[gaps], nw.Float64, backend=cells.implementation)
     return cells.scatter(places, new.cast(cells.dtype))
+
+
+def _fill_integers(cells: Any, gaps: np.ndarray, values: np.ndarray) -> Any:
+    """Return integers with gaps filled by whole numbers, the nearest that their type can hold."""
+    if not gaps.any():
+        return cells
+    n_bits = int(str(cells.dtype).lower().removeprefix("u").removeprefix("int"))
+    signed = str(cells.dtype).startswith("Int")
+    low, high = (-(2 ** (n_bits - 1)), 2 ** (n_bits - 1) - 1) if signed else (0, 2**n_bits - 1)
+    new = [min(max(int(value), low), high) for value in values[gaps]]
+    made = nw.new_series("new", new, cells.dtype, backend=cells.implementation)
+    return cells.scatter(np.flatnonzero(gaps).tolist(), made)
 
 
 def _decode_levels(cells: Any, column: Column, gaps: np.ndarray, means: np.ndarray) -> Any:

@@ -82,6 +82,7 @@ def _find_encoding(sample: bytes, given: str | None) -> tuple[str, int]:
     if given is not None:
         try:
             name = codecs.lookup(given).name
+            io.TextIOWrapper(io.BytesIO(), encoding=given)  # base64 and the like encode no texts
         except LookupError as error:
             raise TableError(
                 f"The encoding {given!r} is not known. Use for example utf-8, cp1252, latin-1 or "

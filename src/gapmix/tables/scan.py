@@ -29,6 +29,12 @@ from gapmix.tables.schema import (
 from gapmix.tables.source import Chunk, Source
 from gapmix.wording import quote
 
+pl: Any
+try:
+    import polars as pl
+except ImportError:
+    pl = None
+
 FIT_COPIES = 4.5  # what a fit holds at its peak, in matrices
 LARGEST_WHOLE = 2.0**53  # beyond it a float does not hold every whole number
 MOSTLY = 0.5  # a column with this share of numbers is probably meant as one
@@ -52,7 +58,7 @@ class _Tally:
         self.n_numbers = self.n_missing = self.n_other = 0
         self.first_other = 0
         self.others: tuple[str, ...] = ()
-        self.whole = True
+        self.whole = self.integers = True
         self.what = "text"  # what it is if it is not numbers
 
 
@@ -115,6 +121,18 @@ def typed_numbers(series: Any) -> np.ndarray | None:
     return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
 
 
+def read_integers(series: Any, gaps: np.ndarray) -> Any:
+    """Return a narwhals series as integers, null at gaps and where the cell is none.
+
+    Texts become 64-bit integers; typed integers keep their type.
+    """
+    if series.dtype == nw.String:
+        texts = nw.to_native(series).str.strip_chars().str.strip_prefix("+")
+        values = texts.cast(pl.Int64, strict=False).set(pl.Series(gaps), None)
+        return nw.from_native(values, series_only=True)
+    return series if series.dtype.is_integer() else series.filter([False] * len(series))
+
+
 def typed_levels(series: Any) -> list[str | None]:
     """Return a narwhals series as texts with None for gaps."""
     gaps = series.is_null().to_list()
@@ -153,8 +171,11 @@ def _look(tally: _Tally, chunk: Chunk, j: int, source: Source, marks: Marks, kee
         return
     refuse_infinite(values, chunk.first_row, quote(source.names[j]))
     known = values[~gaps]
-    tally.whole = tally.whole and bool(
-        (known == np.round(known)).all() and np.abs(known).max(initial=0.0) < LARGEST_WHOLE
+    is_whole = bool((known == np.round(known)).all())
+    is_small = bool(np.abs(known).max(initial=0.0) < LARGEST_WHOLE)
+    tally.whole = tally.whole and is_whole and is_small
+    tally.integers = tally.integers and (
+        is_whole and (is_small or len(known) == int(read_integers(series, gaps).count()))
     )
     if keep:
         tally.parts.append(values)
@@ -212,7 +233,8 @@ def _column(name: str, tally: _Tally, n_rows: int) -> Column:
         return Column(name, EMPTY, n_missing=n_rows)
     if tally.n_other:
         return Column(name, TEXT)
-    return Column(name, NUMBER, tally.whole, n_missing=tally.n_missing)
+    large = tally.integers and not tally.whole
+    return Column(name, NUMBER, tally.whole, n_missing=tally.n_missing, large=large)
 
 
 def _assemble(schema: Schema, tallies: list[_Tally], keep: bool) -> np.ndarray:

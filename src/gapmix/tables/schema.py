@@ -27,6 +27,7 @@ class Column(NamedTuple):
     whole: bool = False  # numbers, all of them whole and below 2^53
     levels: tuple[str, ...] = ()  # of a category, sorted; the first is the one the others leave out
     n_missing: int = 0
+    large: bool = False  # integers, some of them beyond 2^53, which floats would change
 
 
 class Feature(NamedTuple):

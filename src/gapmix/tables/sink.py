@@ -5,13 +5,15 @@ Texts that a spreadsheet would run as formulas are disarmed on their way into a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from gapmix.storage.tablefiles import PLAIN, Dialect, Write, is_parquet, to_polars, writing_table
 from gapmix.tables.cells import guard_formulas
+from gapmix.tables.schema import CallError
+from gapmix.wording import quote
 
 pl: Any
 try:
@@ -46,6 +48,16 @@ class Sink:
             series, n_guarded = guard_formulas(series, self._guarded.decimal)
             self.n_guarded += n_guarded
         return series
+
+
+def refuse_types(path: Path | None, types: Mapping[str, Any]) -> None:
+    """Raise an error if a column has a polars type that a text file cannot hold."""
+    for name, kind in {} if is_parquet(path) else types.items():
+        if kind.is_nested() or kind in (pl.Binary, pl.Duration, pl.Object):
+            raise CallError(
+                f"The column {quote(name)} has type {kind}, which a text file cannot hold: write "
+                "Parquet (--output with a name that ends in .parquet), or drop the column first."
+            )
 
 
 def output_dialect(path: Path | None, source: Dialect | None) -> Dialect:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import narwhals as nw
@@ -34,6 +35,7 @@ OTHER_FORMATS = {
     ".bz2": "compressed: unpack it first",
     ".xz": "compressed: unpack it first",
     ".json": "JSON: turn it into CSV first",
+    ".npy": "a matrix, which `impute` and `fit` read; turn it into CSV or Parquet for this",
     ".feather": "an Arrow file: turn it into Parquet first",
 }
 
@@ -77,6 +79,7 @@ class TextSource(NamedTuple):
     n_bytes: int
     notes: tuple[Note, ...] = ()
     n_rows: int | None = None
+    types: Mapping[str, Any] = MappingProxyType({})  # a text file has none
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the rows in order, every cell a text or null."""
@@ -91,6 +94,7 @@ class ParquetSource(NamedTuple):
     names: tuple[str, ...]
     n_bytes: int
     n_rows: int
+    types: Mapping[str, Any]  # of polars, by name
     dialect: None = None
     notes: tuple[Note, ...] = ()
 
@@ -165,13 +169,14 @@ def _check_path(path: str | Path) -> Path:
 
 
 def _open_parquet(path: Path, n_bytes: int) -> ParquetSource:
-    names = _guarded(path, lambda: tuple(pl.read_parquet_schema(path)))
+    types = _guarded(path, lambda: dict(pl.read_parquet_schema(path)))
+    names = tuple(types)
     if len(names) > MAX_COLUMNS:
         raise TableError(f"{quote(str(path))} has {len(names):,} columns; at most {MAX_COLUMNS:,}.")
     count = _guarded(
         path, lambda: pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
     )
-    return ParquetSource(path, names, n_bytes, int(count))
+    return ParquetSource(path, names, n_bytes, int(count), types)
 
 
 def _guarded(path: Path, read: Any) -> Any:

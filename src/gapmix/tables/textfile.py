@@ -123,11 +123,14 @@ def _pieces(path: Path, dialect: Dialect) -> Iterator[bytes]:
             raw = file.read(BLOCK_BYTES)
             try:
                 text = decoder.decode(raw, final=not raw)
-            except UnicodeDecodeError as error:
+            except UnicodeError as error:
+                where = "The file"
+                if isinstance(error, UnicodeDecodeError):
+                    byte = error.object[error.start]
+                    where = f"Byte {place + error.start:,} of the file (0x{byte:02x})"
                 raise TableError(
-                    f"Byte {place + error.start:,} of the file (0x{error.object[error.start]:02x}) "
-                    f"is not valid {dialect.encoding}. Give the right --encoding, for example "
-                    "cp1252 or latin-1."
+                    f"{where} is not valid {dialect.encoding}. Give the right --encoding, for "
+                    "example cp1252 or latin-1."
                 ) from error
             place += len(raw)
             piece = text.encode()
