@@ -5,8 +5,6 @@ surer than it is. `impute_many` fills the gaps several times, differently each t
 they are unknown; the analysis is done on every completion, and `pool` puts the answers together.
 """
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Sequence

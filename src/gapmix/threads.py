@@ -4,8 +4,6 @@ What is summed in which order is fixed by the rows (`rows.deal_queues`), so the 
 changes no bit. BLAS is held to one thread inside: it neither competes nor reorders.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence

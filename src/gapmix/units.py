@@ -4,8 +4,6 @@ A power of two changes the exponent of a number and not one of its digits, so go
 units and back rounds nothing: a covariance with condition number 1e12 survives the trip.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From the `engine` parameter to an engine for shards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

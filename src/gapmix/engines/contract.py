@@ -1,7 +1,5 @@
 """What every engine for shards offers: load them, step over them, close."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 

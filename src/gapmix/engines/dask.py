@@ -5,8 +5,6 @@ scattered data can be. Parameters travel inside the tasks of a pass. Whoever wai
 results also watches the cluster, so that a dead one ends in an `EngineError`, never in a hang.
 """
 
-from __future__ import annotations
-
 import logging
 import secrets
 import threading

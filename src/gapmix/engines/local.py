@@ -1,7 +1,5 @@
 """Shards on the threads of this process."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence

@@ -3,8 +3,6 @@
 Reading a shard back takes a tenth of the time of building it from its source again.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import shutil

@@ -5,8 +5,6 @@ fixed by the table and the memory allowed, never by who reads them, so that sums
 same bits on any number of threads, processes or machines.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import re

@@ -1,7 +1,5 @@
 """How well gaps are filled on a given table: hide known cells, fill them, compare."""
 
-from __future__ import annotations
-
 from gapmix.evaluate.compare import hide_and_score
 from gapmix.evaluate.contenders import default_imputers
 from gapmix.evaluate.scores import Evaluation, Overall, Score

@@ -5,8 +5,6 @@ values are known are hidden, by chance or by a rule, and every contender fills t
 seen them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

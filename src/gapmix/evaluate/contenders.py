@@ -1,7 +1,5 @@
 """Who fills hidden cells by default: the same four, with the same settings, everywhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How one contender fills hidden cells, column by column; what goes wrong in it is a result."""
 
-from __future__ import annotations
-
 import copy
 import time
 import warnings

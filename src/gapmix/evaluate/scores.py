@@ -1,7 +1,5 @@
 """What came of hiding cells: a record for each imputer, repeat and column, and tables of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 The kernels are loaded when first used: importing Numba takes longer than importing the rest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -6,8 +6,6 @@ release the interpreter lock; short ones keep it, because two threads that hand 
 every few microseconds are slower than one.
 """
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

@@ -4,8 +4,6 @@ Without Numba the package works all the same: every kernel has a NumPy twin, and
 then returns the twin.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast

@@ -5,8 +5,6 @@ last, where a chain of large matrix products would write every intermediate resu
 `kernels.twins` has the same functions in plain NumPy.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from gapmix.kernels import twins

@@ -1,7 +1,5 @@
 """Moving a Cholesky factor when variables go: the inner loop of `solvers.moving`."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gapmix.kernels.compiled import compile_kernel

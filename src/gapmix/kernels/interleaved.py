@@ -6,8 +6,6 @@ Work goes in tiles of TILE x TILE vectors (`kernels.triangles`); if the size is 
 the first tile is smaller, where sums are short.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from gapmix.kernels.compiled import HAS_NUMBA, compile_inline, compile_kernel

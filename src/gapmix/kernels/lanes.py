@@ -4,8 +4,6 @@ Patterns of one size are taken eight at a time and solved side by side (`kernels
 `kernels.twins` has the same functions in plain NumPy.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from gapmix.kernels import twins

@@ -1,7 +1,5 @@
 """What kernels and their twins are given, by name; examples say which types they compile for."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows eight at a time, one in each lane, worked on in vector registers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from llvmlite import ir

@@ -3,8 +3,6 @@
 `kernels.twins` has the same functions in plain NumPy.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from gapmix.kernels import twins

@@ -7,8 +7,6 @@ Only the upper triangle is stored, row by row; `row` below is the place of the r
 column 0, were it stored: element (i, j) is at row + j, and the next row is at row + k - i - 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from llvmlite import ir

@@ -3,8 +3,6 @@
 They keep the same contract, layout of the factors included, so that either can follow the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -4,8 +4,6 @@ What is written here as a vector is one on every processor: LLVM splits it where
 shorter. Nothing depends on the machine but the size of the tiles that are kept in registers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Which rows have gaps alike, what solving them costs, and how they are laid out for it."""
 
-from __future__ import annotations
-
 from gapmix.plan.forests import TreeOptions
 from gapmix.plan.planner import Plan
 

@@ -6,8 +6,6 @@ there twice or has weight 2. Keys are sums that rounding moves by 1e-15 and that
 between any two columns or rows that are not alike.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ another. It is what `python -c "from gapmix.solvers import calibrate; print(cali
 prints, rounded.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Trees over patterns for the solvers that walk: how they are asked for, and how they are made."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How the patterns of a block are laid out for compiled code: sides, index sets, sizes, batches."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

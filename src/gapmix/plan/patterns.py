@@ -1,7 +1,5 @@
 """Distinct missing-value patterns of a table, and the rows that share them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

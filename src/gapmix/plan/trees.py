@@ -8,8 +8,6 @@ A tree is data: parents, what changes on each edge, which matrices are alive. Tw
   "from scratch" is an edge too, from a virtual root. Its minimum is found by Edmonds' algorithm.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 `pip install "gapmix[report]"` brings what it needs, jinja2 and matplotlib.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Any

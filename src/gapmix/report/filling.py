@@ -1,7 +1,5 @@
 """What was filled: how it compares with what is known, and where the model is least sure."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is missing in a table: by column, by pattern, and which columns together."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How good the filling is: known cells of the table are hidden, filled and compared."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a fitted mixture found: its components, how its size was chosen, how the fit ended."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

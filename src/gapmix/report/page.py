@@ -1,7 +1,5 @@
 """A report as one page of HTML: sections, pictures and provenance put into the template."""
 
-from __future__ import annotations
-
 import re
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Pictures of a report as SVG that lives inside a page and takes on its colours."""
 
-from __future__ import annotations
-
 import io
 import re
 import warnings

@@ -4,8 +4,6 @@ This can speak against gaps that fall completely at random. It can neither confi
 they are missing *at random*, as filling assumes: that would need the values that are missing.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the sections on filling, its quality and its assumption say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the sections on the table and the model say: plain values for the template."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a report is about: a table, a fitted estimator, and where both come from."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple

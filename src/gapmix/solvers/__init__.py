@@ -3,8 +3,6 @@
 All solvers are exact and interchangeable. Each is a module with the functions of `Solver`.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 from gapmix.solvers import diagonal, dual, naive, naive_row, paper, tree

@@ -4,8 +4,6 @@ The file is `gapmix/costs.json` in the user's cache folder; GAPMIX_COSTS names o
 Small tables never need it: there any choice is fast.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

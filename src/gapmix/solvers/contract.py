@@ -1,7 +1,5 @@
 """What every solver offers. A solver says how; it knows nothing of EM, threads or estimators."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Diagonal covariances: variables are independent within a component, so gaps simply drop out."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

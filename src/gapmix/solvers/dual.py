@@ -14,8 +14,6 @@ until responsibilities are known. A component whose condition number is too larg
 in `root_form`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -3,8 +3,6 @@
 Equations 1 to 4 of the paper, with the normaliser of its equation 2 corrected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 

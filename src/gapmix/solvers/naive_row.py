@@ -1,7 +1,5 @@
 """The textbook, row by row: what the paper's equations say literally, with nothing shared."""
 
-from __future__ import annotations
-
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Block
 from gapmix.solvers import naive

@@ -12,8 +12,6 @@ conditioned. That is noticed, by its pivots and by a probe of K_mm C = I, and an
 afresh; the number of times is recorded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

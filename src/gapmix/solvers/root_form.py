@@ -6,8 +6,6 @@ are taken in the coordinates b = G' a, in which embed(S_oo^-1) becomes an orthog
 About 2 d k^2 operations for each pattern instead of k^3.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

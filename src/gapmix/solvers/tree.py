@@ -15,8 +15,6 @@ are kept until the responsibilities are known and then summed in one matrix prod
 A component whose conditioning demands the square-root form is left to `dual`.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Each structure is one file and one line here. Others ask it; nobody else looks a
 dimensions of a covariance, or compares names.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 from gapmix.structures.contract import Chart, Structure

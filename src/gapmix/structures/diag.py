@@ -1,7 +1,5 @@
 """A variance for each variable and component, (K, d): variables are independent in a component."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gapmix.structures.contract import Chart, Structure

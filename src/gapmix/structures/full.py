@@ -1,7 +1,5 @@
 """A covariance matrix for each component, (K, d, d)."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import eigh, lapack, solve_triangular
 

@@ -1,7 +1,5 @@
 """Mixtures of any structure: in other units, in fewer columns, of fewer components, united."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

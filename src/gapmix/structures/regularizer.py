@@ -10,8 +10,6 @@ whose maximum stays closed-form, so EM still climbs its objective at every step.
 negative: the objective is a lower bound of the log-likelihood.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

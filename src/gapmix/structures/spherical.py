@@ -1,7 +1,5 @@
 """One variance for each component, the same for all its variables, (K, d) nevertheless."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gapmix.structures.diag import Diag

@@ -1,7 +1,5 @@
 """One covariance matrix for all components, (1, d, d)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
