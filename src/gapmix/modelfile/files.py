@@ -254,7 +254,7 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
         "GaussianMixtureRegressor": composed(
             GaussianMixtureRegressor,
             parts=("mixture_",),
-            state=("selection_", "n_components_", "n_iter_", "n_targets_", "_flat"),
+            state=("selection_", "n_components_", "n_iter_", "n_targets_", "constant_", "_flat"),
             check=check_regressor,
         ),
         "GaussianMixtureClassifier": composed(
