@@ -172,14 +172,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="new folder for the set and what is made of it")
     parser.add_argument("--gigabytes", type=float, default=8.0)
     parser.add_argument("--memory", default="1GB")
-    parser.add_argument("--engine", choices=["threads", "dask"], default="threads")
+    parser.add_argument("--scheduler", help="address of a Dask cluster; threads without it")
     parser.add_argument("--keep", action="store_true", help="do not remove the folder")
     options = parser.parse_args()
     options.folder.mkdir(parents=True)
     try:
-        found = study(
-            options.folder, options.gigabytes, options.memory, ["--engine", options.engine]
-        )
+        more = ["--scheduler", options.scheduler] if options.scheduler else []
+        found = study(options.folder, options.gigabytes, options.memory, more)
         for name, value in found.items():
             print(f"{name}: {value:,.1f}" if name.endswith(" s") else f"{name}: {value:,.0f}")
         for name in ("fit", "fill"):

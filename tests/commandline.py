@@ -17,6 +17,7 @@ FORKER = """
 import json, os, sys
 import numpy as np
 from gapmix import GaussianMixture
+from gapmix.cli import evaluating, reporting, streaming
 from gapmix.cli.main import main
 
 # What every fit needs is loaded once, without starting a thread that a fork would lose.

@@ -120,7 +120,7 @@ CALLS = {
     "an address": (("impute", "https://example.org/a.csv"), 2, "nothing is fetched"),
     "a spreadsheet": (("impute", "book.xlsx"), 2, "save it as CSV first"),
     "no such column": (("impute", "in.csv", "--columns", "v9"), 2, "has no column 'v9'"),
-    "misspelt column": (("impute", "in.csv", "--id", "V0"), 2, "Did you mean 'v0'?"),
+    "misspelt column": (("score", "in.csv", "--id", "V0"), 2, "Did you mean 'v0'?"),
     "components": (("impute", "in.csv", "--components", "0"), 2, "must be at least 1"),
     "components text": (("impute", "in.csv", "--components", "many"), 2, "--components"),
     "no folder": (("impute", "in.csv", "-o", "no/out.csv"), 2, "There is no folder"),
@@ -138,7 +138,8 @@ CALLS = {
     "json and table": (("impute", "in.csv", "--json"), 2, "--output"),
     "fit without a name": (("fit", "in.csv"), 2, "--output"),
     "seed": (("impute", "in.csv", "--seed", "-1"), 2, "--seed"),
-    "memory": (("impute", "in.csv", "--max-memory", "1e-6"), 1, "in pieces: --memory 1GB"),
+    "memory": (("impute", "in.csv", "--memory", "lots"), 2, "--memory='lots' is not an amount"),
+    "little memory": (("impute", "in.csv", "--memory", "10KB"), 2, "too little"),
     "sample nothing": (("sample", "in.csv", "-n", "0"), 2, "at least 1"),
 }
 
@@ -151,6 +152,16 @@ def test_bad_calls_end_with_a_message(gapmix, tmp_path, arguments, code, message
     assert ran.code == code, ran.err
     assert message in ran.err.replace("\n", " ")
     assert "Traceback" not in ran.err
+
+
+def test_a_text_table_that_needs_more_memory_than_allowed_is_refused(gapmix, tmp_path):
+    lines = ["a,b,c", *(f"{i},{i % 7}," for i in range(20_000)), "1,2,3"]
+    (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
+    ran = gapmix(tmp_path, "impute", "in.csv", "-o", "o.csv", "--memory", "1MB", *FIT)
+    assert ran.code == 1
+    assert "0.00093 GB may be used" in ran.err.replace("\n", " ")
+    assert not (tmp_path / "o.csv").exists()
+    assert gapmix(tmp_path, "describe", "in.csv", "--memory", "1GB").code == 0
 
 
 def test_marks_in_a_column_of_numbers_are_pointed_at(gapmix, tmp_path):

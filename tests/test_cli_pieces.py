@@ -85,7 +85,7 @@ def test_a_folder_is_filled_in_row_order_and_other_columns_come_along(gapmix, fo
     assert ((v0 >= 0) & (v0 <= 1)).all()
     assert not list(path.glob(".*tmp"))
     # The model fills the same bits, also of a single file, and whole numbers are rounded if asked.
-    more = ("-m", "m", "--memory", "1MB", "--round")
+    more = ("-m", "m", "--memory", "1MB", "--checkpoint", "state", "--round")
     ran = gapmix(path, "impute", "set/1.parquet", "-o", "one.parquet", *more)
     assert ran.code == 0, ran.err
     one = pq.read_table(path / "one.parquet")
@@ -130,7 +130,8 @@ def test_a_binary_matrix_is_filled_to_csv(gapmix, tmp_path):
 def test_the_number_of_components_is_found_on_a_sample(gapmix, tmp_path):
     x = make_rows(1500)
     pq.write_table(pa.table(columns_of(x)), tmp_path / "t.parquet", row_group_size=300)
-    ran = gapmix(tmp_path, "fit", "t.parquet", "-o", "m", "--memory", "1MB", "--json")
+    more = ("--memory", "1MB", "--checkpoint", "state", "--json")
+    ran = gapmix(tmp_path, "fit", "t.parquet", "-o", "m", *more)
     assert ran.code == 0, ran.err
     n_found = len(load(tmp_path / "m").mixture_.weights_)
     assert f'"n_components": {n_found}' in ran.out
@@ -138,37 +139,36 @@ def test_the_number_of_components_is_found_on_a_sample(gapmix, tmp_path):
 
 
 def test_large_tables_are_read_in_pieces_by_themselves(tmp_path):
-    pq.write_table(pa.table(columns_of(make_rows(1000))), tmp_path / "t.parquet")
+    pq.write_table(pa.table(columns_of(make_rows(10_000))), tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_text("a\n1\n")
     assert not streaming.is_needed(tmp_path / "t.parquet", Reading(), Streaming())
-    assert streaming.is_needed(tmp_path / "t.parquet", Reading(max_bytes=50_000), Streaming())
+    assert streaming.is_needed(tmp_path / "t.parquet", Reading(memory="1MB"), Streaming())
+    assert not streaming.is_needed(tmp_path / "t.parquet", Reading(memory="2MB"), Streaming())
     assert streaming.is_needed(tmp_path, Reading(), Streaming())
-    assert not streaming.is_needed(tmp_path / "t.csv", Reading(max_bytes=1), Streaming())
-    assert streaming.is_needed(tmp_path / "t.csv", Reading(), Streaming(memory=10**9))
+    assert not streaming.is_needed(tmp_path / "t.csv", Reading(memory="1MB"), Streaming())
+    assert streaming.is_needed(tmp_path / "t.csv", Reading(), Streaming(scheduler="tcp://h:1"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("t.csv", "--memory", "1GB"), 2, "cannot be read in pieces"),
-        (("none.parquet", "--memory", "1GB"), 2, "no file or folder"),
+        (("t.csv",), 2, "cannot be read in pieces"),
+        (("none.parquet",), 2, "no file or folder"),
         (("t.parquet", "--memory", "lots"), 2, "--memory='lots' is not an amount"),
         (("t.parquet", "--memory", "10KB"), 2, "too little"),
         (("t.parquet", "--memory", "1MB", "--components", "900"), 1, "sums and a few rows take"),
-        (("t.parquet", "--memory", "1MB", "--one-hot", "name"), 2, "--one-hot needs the whole"),
-        (("t.parquet", "--memory", "1MB", "--draws", "2"), 2, "--draws and --std need"),
-        (("t.parquet", "--memory", "1MB", "--columns", "name"), 1, "holds numbers"),
-        (("t.parquet", "--memory", "1MB", "--columns", "nome"), 2, "Did you mean 'name'"),
+        (("t.parquet", "--one-hot", "name"), 2, "--one-hot needs the whole"),
+        (("t.parquet", "--draws", "2"), 2, "--draws needs the whole"),
+        (("t.parquet", "--std"), 2, "--std needs the whole"),
+        (("t.parquet", "--missing-values", "7"), 2, "--missing-values needs the whole"),
+        (("t.parquet", "--columns", "name"), 1, "holds numbers"),
+        (("t.parquet", "--columns", "nome"), 2, "Did you mean 'name'"),
         (("t.parquet", "--scheduler", "host"), 2, "must be an address"),
-        (("t.parquet", "--scheduler", "tcp://h:1", "--engine", "threads"), 2, "leave out one"),
         (("t.parquet", "--checkpoint", "no/where"), 2, "no folder 'no'"),
-        (("bad.parquet", "--memory", "1MB"), 1, "not a whole Parquet file"),
-        (
-            ("inf.parquet", "--memory", "1MB", "--components", "1"),
-            1,
-            "Row 7, column 'v1' holds inf",
-        ),
-        (("empty", "--memory", "1MB"), 2, "a folder without any file"),
+        (("bad.parquet",), 1, "not a whole Parquet file"),
+        (("inf.parquet", "--components", "1"), 1, "Row 7, column 'v1' holds inf"),
+        (("t.parquet", "--components", "101"), 1, "Lower --components."),
+        (("empty",), 2, "a folder without any file"),
     ],
 )
 def test_what_cannot_be_done_is_told_and_nothing_is_written(
@@ -182,7 +182,8 @@ def test_what_cannot_be_done_is_told_and_nothing_is_written(
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
     (tmp_path / "empty").mkdir()
-    ran = gapmix(tmp_path, "impute", *arguments, "-o", "out.parquet")
+    pieces = () if "--checkpoint" in arguments else ("--checkpoint", "state")
+    ran = gapmix(tmp_path, "impute", *arguments, "-o", "out.parquet", *pieces)
     assert ran.code == code, ran.err
     assert said in ran.err.replace("\n", " ")
     assert not (tmp_path / "out.parquet").exists()
@@ -191,7 +192,7 @@ def test_what_cannot_be_done_is_told_and_nothing_is_written(
 def test_an_output_that_pieces_cannot_go_to_is_refused(gapmix, tmp_path):
     pq.write_table(pa.table(columns_of(make_rows(50))), tmp_path / "t.parquet")
     for output in ((), ("-o", "out.npy")):
-        ran = gapmix(tmp_path, "impute", "t.parquet", "--memory", "1MB", *output)
+        ran = gapmix(tmp_path, "impute", "t.parquet", "--checkpoint", "state", *output)
         assert (ran.code, "needs --output" in ran.err) == (2, True)
 
 
@@ -201,7 +202,8 @@ def test_a_cluster_gives_the_bits_of_threads(gapmix, tmp_path):
     x = make_rows()
     pq.write_table(pa.table(columns_of(x)), tmp_path / "t.parquet", row_group_size=200)
     arguments = ("impute", "t.parquet", *FIT, "--memory", "1MB")
-    assert gapmix(tmp_path, *arguments, "-o", "threads.parquet").code == 0
+    more = ("-o", "threads.parquet", "--checkpoint", "state")
+    assert gapmix(tmp_path, *arguments, *more).code == 0
     with open_local_cluster(2) as cluster, Client(cluster, set_as_default=False) as client:
         address = client.scheduler.address
         command = [sys.executable, "-m", "gapmix", *arguments, "-o", "dask.parquet"]

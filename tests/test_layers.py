@@ -107,6 +107,22 @@ def test_modules_of_the_package_are_imported_at_the_top():
     assert late == []
 
 
+def test_imports_are_put_off_in_few_known_places():
+    # The package's own names, commands of the command line, kernels to compile, and extras.
+    allowed = {"__init__", "cli.commands", "kernels", "storage.extras"}
+    late = {
+        name
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name | ast.Attribute | ast.alias)
+        and (
+            getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "name", None)
+        )
+        == "import_module"
+    }
+    assert late <= allowed
+
+
 def test_no_file_is_long():
     lines = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
     assert {name: n for name, n in lines.items() if n > MAX_LINES} == {}

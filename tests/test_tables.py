@@ -17,10 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import size
 
+from gapmix.estimators.validation import Marks
+from gapmix.storage.tablefiles import Dialect
 from gapmix.tables import textfile
-from gapmix.tables.cells import Marks, guard_formulas, parse_numbers, read_marks, write_numbers
+from gapmix.tables.cells import guard_formulas, parse_numbers, read_marks, write_numbers
 from gapmix.tables.coding import Output, decode, encode, match_columns, most_probable, output_names
-from gapmix.tables.dialect import Dialect, Given, TableError, find_dialect
+from gapmix.tables.dialect import Given, TableError, find_dialect
 from gapmix.tables.frames import fill_frame, read_frame
 from gapmix.tables.scan import scan
 from gapmix.tables.schema import (
@@ -32,7 +34,7 @@ from gapmix.tables.schema import (
     feature_names,
     features,
 )
-from gapmix.tables.sink import open_sink, output_dialect
+from gapmix.tables.sink import output_dialect, writing
 from gapmix.tables.source import open_table
 
 
@@ -221,9 +223,9 @@ def test_a_column_that_turns_out_to_be_text_late_is_text(tmp_path, monkeypatch):
 
 def test_a_table_beyond_memory_is_refused_early(tmp_path):
     pl.DataFrame(np.zeros((5000, 4)), schema=list("abcd")).write_parquet(tmp_path / "in.parquet")
-    with pytest.raises(TableError, match="in pieces: --memory 1GB"):
-        scan(open_table(tmp_path / "in.parquet"), max_bytes=500_000)
-    assert scan(open_table(tmp_path / "in.parquet"), max_bytes=600_000).schema.n_rows == 5000
+    with pytest.raises(TableError, match="can be fitted in pieces"):
+        scan(open_table(tmp_path / "in.parquet"), max_bytes=700_000)
+    assert scan(open_table(tmp_path / "in.parquet"), max_bytes=800_000).schema.n_rows == 5000
 
 
 def pass_through(path: Path, output: Path, roles=None) -> Schema:
@@ -231,13 +233,12 @@ def pass_through(path: Path, output: Path, roles=None) -> Schema:
     source = open_table(path)
     seen = scan(source, roles)
     names = output_names(seen.schema, Output())
-    sink = open_sink(output, names, output_dialect(output, source.dialect), raw=True)
-    for chunk in source.chunks():
-        encoded = encode(chunk, seen.schema, Marks(), source.dialect)
-        filled = np.nan_to_num(encoded.x, nan=0.0)
-        made = decode(chunk, seen.schema, encoded, filled, None, Output(), source.dialect)
-        sink.write(nw.to_native(made))
-    sink.close(complete=True)
+    with writing(output, names, source.dialect, raw=True) as sink:
+        for chunk in source.chunks():
+            encoded = encode(chunk, seen.schema, Marks(), source.dialect)
+            filled = np.nan_to_num(encoded.x, nan=0.0)
+            made = decode(chunk, seen.schema, encoded, filled, None, Output(), source.dialect)
+            sink.write(nw.to_native(made))
     return seen.schema
 
 

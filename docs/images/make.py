@@ -17,7 +17,7 @@ from sklearn.datasets import load_wine
 
 from gapmix.cli import evaluating, filling
 from gapmix.cli.requests import Fitting, Reading, Silent, Writing
-from gapmix.cli.screen import render
+from gapmix.cli.results import render
 
 HERE = Path(__file__).parent
 

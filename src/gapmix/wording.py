@@ -12,6 +12,22 @@ MAX_QUOTED = 60  # characters of a name or cell in a message
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
+class Advised(str):
+    """A message for a warning or an error: a fact, and advice on a parameter in Python's words.
+
+    Who speaks to others, as the command line does, takes the fact and says what to do about it.
+    """
+
+    fact: str
+    about: str  # the parameter
+
+    def __new__(cls, fact: str, about: str = "", advice: str = "") -> Advised:
+        """Return the whole message as a text; a copy that is unpickled begins with this text."""
+        message = super().__new__(cls, f"{fact} {advice}" if advice else fact)
+        message.fact, message.about = fact, about
+        return message
+
+
 def align(lines: Sequence[Sequence[str]]) -> str:
     """Return lines of cells as text: the first column to the left, the others to the right."""
     widths = [max(len(line[j]) for line in lines) for j in range(len(lines[0]))]

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import size
 
 import gapmix
-from gapmix.estimators.tablemodel import TableModel
+from gapmix.estimators.imputer import as_imputer
 from gapmix.modelfile.files import CODECS, ModelFileError
 from gapmix.storage.recordfile import Record, pack, read
 
@@ -40,9 +40,13 @@ ROWS = make_rows()
 def fit_all() -> dict[str, Any]:
     rows, label = ROWS, np.repeat(["a", "b"], 45)
     common = {"random_state": 0, "tol": 1e-2}
-    table = gapmix.GaussianMixture(2, **common).fit(rows)
-    stream = gapmix.GaussianMixture(2, **common).partial_fit(rows[:40]).partial_fit(rows[40:])
     names = ["a", "b", "c", "d"]
+    frame = pd.DataFrame(rows, columns=names)
+    table = as_imputer(gapmix.GaussianMixture(2, **common).fit(frame))
+    table.columns_ = [
+        {"name": name, "kind": "number", "whole": False, "levels": []} for name in names
+    ]
+    stream = gapmix.GaussianMixture(2, **common).partial_fit(rows[:40]).partial_fit(rows[40:])
     held = gapmix.GaussianMixture(2, shrinkage="auto", mean_shrinkage="auto", **common)
     return {
         "mixture": held.fit(rows, X_val=rows[:20]),
@@ -52,20 +56,14 @@ def fit_all() -> dict[str, Any]:
         "stream": stream,
         "imputer": gapmix.GaussianMixtureImputer(
             random_state=0, max_components=3, add_indicator=True, bounds={"a": (0.0, 20.0)}
-        ).fit(pd.DataFrame(rows, columns=names)),
+        ).fit(frame),
         "regressor": gapmix.GaussianMixtureRegressor(random_state=0, max_components=2).fit(
             rows[:, 1:3], rows[:, [0, 3]]
         ),
         "classifier": gapmix.GaussianMixtureClassifier(random_state=0, max_components=2).fit(
             rows, label
         ),
-        "table": TableModel().fit(
-            table,
-            names=names,
-            columns=[{"name": n, "kind": "number", "whole": False, "levels": []} for n in names],
-            marks=[],
-            bounds=[[-100.0, 100.0]] * 4,
-        ),
+        "table": table,
     }
 
 
@@ -97,8 +95,6 @@ def answer(model: Any) -> list[np.ndarray]:
     if isinstance(model, gapmix.GaussianMixtureRegressor):
         x = x[:, 1:3]
         return [*model.predict(x, return_std=True), model.predict_quantiles(x), model.sample_y(x)]
-    if isinstance(model, TableModel):
-        return [*model.fill(x), model.score(x), model.draw(x, np.random.SeedSequence(0))]
     return [model.predict_proba(x), model.predict_log_proba(x), model.score_samples(x)]
 
 
@@ -200,7 +196,6 @@ ENTRIES = {
     "components": ("imputer", "n_components_", 1000, "n_components_ is 1000; the mixture has"),
     "selection": ("imputer", "selection_", [1.0], "selection_ is a list; it must be tuple"),
     "targets": ("regressor", "n_targets_", 1, "n_targets_ is 1, and the mixture has 4"),
-    "bounds": ("table", "bounds_", [[1.0, 0.0]] * 4, "bounds_ must hold a lowest and a highest"),
 }
 
 

@@ -3,7 +3,9 @@
     python tests/data/make_model_files.py
 
 Never run it again for a format that has been released: the file is there to show that what an
-older version wrote still loads.
+older version wrote still loads. `table-v1.safetensors` is what `gapmix fit` wrote of `table-v1.csv`
+(--components 2 --one-hot level --missing-values=-9 --bounds second=0:) before it wrote imputers,
+`table-v1.filled.csv` what it filled with --std.
 """
 
 from __future__ import annotations

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.cli.requests import Table, Watch
+from gapmix.cli.reading import OpenTable
+from gapmix.cli.requests import Watch
 from gapmix.plan.patterns import find_patterns
 from gapmix.plots.canvas import figure
 from gapmix.plots.filled import plot_convergence, plot_marginals, plot_missing
 from gapmix.plots.gaps import plot_patterns
+from gapmix.tables.frames import named_rows
 from gapmix.tables.schema import CallError, Note, feature_names
 from gapmix.wording import quote
 
@@ -30,14 +32,14 @@ def check_folder(folder: Path | None) -> None:
         raise CallError(f"--plots: the folder {quote(str(folder))} cannot be made.") from error
 
 
-def draw_all(table: Table, model: Any, folder: Path | None, watch: Watch) -> None:
+def draw_all(table: OpenTable, model: Any, folder: Path | None, watch: Watch) -> None:
     """Draw a table's gaps and the fit to it, if pictures are asked for."""
     if folder is not None:
         draw_gaps(table, folder, watch)
         draw_fit(table, model, folder, watch)
 
 
-def draw_gaps(table: Table, folder: Path, watch: Watch) -> None:
+def draw_gaps(table: OpenTable, folder: Path, watch: Watch) -> None:
     """Draw where gaps are and which patterns they form."""
     x = _some_rows(table.scan.matrix)
     names = feature_names(table.scan.schema)
@@ -46,15 +48,16 @@ def draw_gaps(table: Table, folder: Path, watch: Watch) -> None:
     _save(plot_patterns(patterns, feature_names=names), folder, "patterns", watch)
 
 
-def draw_fit(table: Table, model: Any, folder: Path, watch: Watch) -> None:
+def draw_fit(table: OpenTable, model: Any, folder: Path, watch: Watch) -> None:
     """Draw how a fit climbed, and what it fills beside what is observed."""
     if len(model.mixture_.history_) > 1:
         _save(plot_convergence(model.mixture_), folder, "convergence", watch)
     x = _some_rows(table.scan.matrix)
     gaps = np.isnan(x)
     if (gaps.any(axis=0) & ~gaps.all(axis=0)).any():
-        drawn = model.draw(x, np.random.SeedSequence(0))
-        axes = plot_marginals(x, drawn, feature_names=feature_names(table.scan.schema))
+        names = feature_names(table.scan.schema)
+        drawn = model.sample(named_rows(x, names), random_state=0)[0]
+        axes = plot_marginals(x, drawn, feature_names=names)
         axes.set_title("Observed values, and one draw of the gaps", fontsize=10, loc="left")
         _save(axes, folder, "filled", watch)
 

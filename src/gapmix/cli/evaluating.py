@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix.cli.fitting import make_imputer
-from gapmix.cli.requests import Fitting, Reading, Watch, read_table, require_numbers
+from gapmix.cli.reading import read_table, require_numbers
+from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.evaluate.compare import MAX_ROWS, hide_and_score
 from gapmix.evaluate.contenders import OURS, default_imputers
 from gapmix.evaluate.scores import COVERAGES, Evaluation
@@ -54,7 +55,7 @@ def evaluate(
     """Hide a share of the known cells, several times, and compare ways to fill them."""
     table = read_table(path, reading, watch)
     require_numbers(table)
-    schema, x = table.scan.schema, table.scan.matrix
+    schema, x = table.scan.schema, np.ascontiguousarray(table.scan.matrix)
     names = feature_names(schema)
     varies = measure_spread(x) > 0
     columns = [

@@ -10,23 +10,24 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
+import polars as pl
 
 from gapmix.cli.drawing import draw_all
-from gapmix.cli.fitting import FitSummary, fit_model, telling
-from gapmix.cli.models import columns_from_plain, load_model, save_model
-from gapmix.cli.requests import Fitting, Reading, Table, Watch, Writing, read_table
-from gapmix.estimators.tablemodel import TableModel
-from gapmix.tables.cells import read_marks
+from gapmix.cli.fitting import FitSummary, fit_imputer, telling
+from gapmix.cli.models import load_model, marks_of, save_model, schema_of
+from gapmix.cli.reading import OpenTable, read_bounds, read_table
+from gapmix.cli.requests import Fitting, Reading, Watch, Writing
+from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.storage.tablefiles import Dialect, is_parquet
 from gapmix.tables.coding import (
     Output,
     decode,
     encode,
     match_columns,
     most_probable,
-    output_columns,
     output_names,
 )
-from gapmix.tables.dialect import Dialect
+from gapmix.tables.frames import named_rows
 from gapmix.tables.scan import scan
 from gapmix.tables.schema import (
     CATEGORY,
@@ -40,20 +41,14 @@ from gapmix.tables.schema import (
     name_columns,
     unique_names,
 )
-from gapmix.tables.sink import Sink, is_parquet, open_sink, output_dialect
+from gapmix.tables.sink import Sink, writing
 from gapmix.tables.source import open_table
-
-pl: Any
-try:
-    import polars as pl
-except ImportError:
-    pl = None
 
 ROLE = {NUMBER: "use", CATEGORY: "one-hot"}
 SAMPLE_ROWS = 50_000  # drawn in one go
 
 
-class Filled(NamedTuple):
+class FillResult(NamedTuple):
     """What was filled, and where it went."""
 
     n_rows: int
@@ -72,15 +67,14 @@ def impute(
     writing: Writing,
     watch: Watch,
     model_path: Path | None = None,
-) -> Filled:
+) -> FillResult:
     """Fill the gaps of a table by a model fitted to it, or by a model from a file."""
-    check_writing(writing)
     began = time.perf_counter()
     ready = prepare(path, reading, fitting, watch, model_path)
     read_and_fit = time.perf_counter() - began
     fit_seconds = ready.summary.seconds if ready.summary else 0.0
     if writing.model_path is not None:
-        save_model(ready.model, writing.model_path)
+        save_model(ready.imputer, writing.model_path)
     began = time.perf_counter()
     files, filling = _write_tables(ready, writing, fitting.seed, watch)
     schema = ready.table.scan.schema
@@ -90,7 +84,7 @@ def impute(
         for label, column in zip(labels, schema.columns, strict=True)
         if column.kind in (NUMBER, CATEGORY) and column.n_missing
     }
-    return Filled(
+    return FillResult(
         schema.n_rows,
         len(schema.columns),
         sum(by_column.values()),
@@ -106,7 +100,7 @@ def impute(
     )
 
 
-class Fitted(NamedTuple):
+class FitResult(NamedTuple):
     """A model that was fitted and saved."""
 
     n_rows: int
@@ -115,7 +109,7 @@ class Fitted(NamedTuple):
     fit: FitSummary
 
 
-class Scored(NamedTuple):
+class ScoreResult(NamedTuple):
     """How probable rows are."""
 
     n_rows: int
@@ -133,7 +127,7 @@ def score(
     output: Path | None,
     watch: Watch,
     model_path: Path | None = None,
-) -> Scored:
+) -> ScoreResult:
     """Write the log density of what each row shows, under a model fitted to the table or given."""
     ready = prepare(path, reading, fitting, watch, model_path)
     schema, source = ready.table.scan.schema, ready.table.source
@@ -142,10 +136,10 @@ def score(
     names = [source.names[j] for j in kept] + ["log_density", "n_observed"]
     scores = []
     watch.stage("Scoring", schema.n_rows)
-    with writing_to(output, names, source.dialect, watch) as sink, telling([], watch):
+    with writing_to(output, names, source.dialect, watch) as sink, telling(watch):
         for chunk in source.chunks():
             encoded = encode(chunk, schema, ready.table.marks, source.dialect)
-            values = ready.model.score(np.ascontiguousarray(encoded.x[:, ready.places]))
+            values = ready.imputer.score_samples(_rows(ready, encoded.x))
             scores.append(values)
             cells = [nw.to_native(chunk.frame[:, j]).alias(str(i)) for i, j in enumerate(kept)]
             cells.append(pl.Series("log_density", values))
@@ -154,7 +148,7 @@ def score(
             watch.step(chunk.first_row + len(values) - 1)
     every = np.concatenate(scores)
     lowest = int(every.argmin())
-    return Scored(
+    return ScoreResult(
         len(every),
         float(every.mean()),
         float(every[lowest]),
@@ -164,7 +158,7 @@ def score(
     )
 
 
-class Sampled(NamedTuple):
+class SampleResult(NamedTuple):
     """Rows that were drawn."""
 
     n_rows: int
@@ -172,21 +166,25 @@ class Sampled(NamedTuple):
     files: tuple[str, ...]
 
 
-def fit(path: str | Path, reading: Reading, fitting: Fitting, output: Path, watch: Watch) -> Fitted:
+def fit(
+    path: str | Path, reading: Reading, fitting: Fitting, output: Path, watch: Watch
+) -> FitResult:
     """Fit a model to a table and save it."""
     table = read_table(path, reading, watch)
-    model, summary = fit_model(table, fitting, watch)
-    draw_all(table, model, fitting.plots, watch)
-    save_model(model, output)
-    return Fitted(table.scan.schema.n_rows, model.n_features_in_, (str(output),), summary)
+    imputer, summary = fit_imputer(table, fitting, watch)
+    draw_all(table, imputer, fitting.plots, watch)
+    save_model(imputer, output)
+    return FitResult(table.scan.schema.n_rows, imputer.n_features_in_, (str(output),), summary)
 
 
-def sample(model_path: Path, n_rows: int, output: Path | None, seed: int, watch: Watch) -> Sampled:
+def sample(
+    model_path: Path, n_rows: int, output: Path | None, seed: int, watch: Watch
+) -> SampleResult:
     """Write rows drawn from a model: the columns that it was fitted to."""
     if n_rows < 1:
         raise CallError(f"--rows must be at least 1, and is {n_rows}.")
-    model = load_model(model_path)
-    schema = columns_from_plain(model.columns_)
+    imputer = load_model(model_path)
+    schema = schema_of(imputer)
     layout = features(schema)
     used = [j for j, c in enumerate(schema.columns) if c.kind in (NUMBER, CATEGORY)]
     names = [schema.columns[j].name for j in used]
@@ -194,7 +192,8 @@ def sample(model_path: Path, n_rows: int, output: Path | None, seed: int, watch:
     with writing_to(output, names, None, watch) as sink:
         for number, first in enumerate(range(0, n_rows, SAMPLE_ROWS)):
             count = min(SAMPLE_ROWS, n_rows - first)
-            x = model.sample(count, np.random.SeedSequence([seed, number]))
+            empty = named_rows(np.full((count, len(layout)), np.nan), imputer.feature_names_in_)
+            x = imputer.sample(empty, 1, _random([seed, number]))[0]
             cells = []
             for i, j in enumerate(used):
                 column = schema.columns[j]
@@ -206,71 +205,42 @@ def sample(model_path: Path, n_rows: int, output: Path | None, seed: int, watch:
                     cells.append(pl.Series(str(i), levels))
             sink.write(pl.DataFrame(cells))
             watch.step(first + count)
-    return Sampled(n_rows, len(names), (str(output) if output else "-",))
+    return SampleResult(n_rows, len(names), (str(output) if output else "-",))
 
 
-class Prepared(NamedTuple):
+class TableAndModel(NamedTuple):
     """A table and a model for it."""
 
-    table: Table  # without its matrix
-    model: TableModel
+    table: OpenTable  # without its matrix
+    imputer: GaussianMixtureImputer
     summary: FitSummary | None  # if the model was fitted just now
     places: np.ndarray  # (D,) for each feature of the model, its place in the table's matrix
 
 
 def prepare(
     path: str | Path, reading: Reading, fitting: Fitting, watch: Watch, model_path: Path | None
-) -> Prepared:
+) -> TableAndModel:
     """Read a table and fit a model to it, or match its columns with those of a model from a file.
 
     The matrix is given up as soon as the model is there: rows are read again to be written.
     """
     if model_path is not None:
-        model = load_model(model_path)
-        if fitting.threads is not None:
-            model.mixture_.set_params(n_jobs=fitting.threads)
-        return _match(path, reading, model, watch)
+        return _match(path, reading, fitting, load_model(model_path), watch)
     table = read_table(path, reading, watch)
-    model, summary = fit_model(table, fitting, watch)
-    draw_all(table, model, fitting.plots, watch)
-    n_features = table.scan.matrix.shape[1]
+    imputer, summary = fit_imputer(table, fitting, watch)
+    draw_all(table, imputer, fitting.plots, watch)
+    n_features = imputer.n_features_in_
     slim = table._replace(scan=table.scan._replace(matrix=np.empty((0, n_features))))
-    return Prepared(slim, model, summary, np.arange(n_features))
-
-
-def check_writing(writing: Writing) -> None:
-    """Raise an error about options that contradict each other, before any work is done."""
-    if writing.draws is not None and writing.draws < 1:
-        raise CallError(f"--draws must be at least 1, and is {writing.draws}.")
-    if writing.draws is not None and writing.std:
-        raise CallError("--std belongs to conditional means: leave out --draws or --std.")
-    if writing.draw_column and writing.draws is None:
-        raise CallError("--draw-column needs --draws.")
-    if writing.path is None and (writing.draws or 1) > 1 and not writing.draw_column:
-        raise CallError("Several draws need a file name: give --output, or --draw-column.")
-    for target in (writing.path, writing.model_path):
-        if target is not None and not target.parent.is_dir():
-            raise CallError(f"There is no folder '{target.parent}' to write to.")
+    return TableAndModel(slim, imputer, summary, np.arange(n_features))
 
 
 @contextmanager
 def writing_to(
-    path: Path | None,
-    names: list[str],
-    dialect: Dialect | None,
-    watch: Watch,
-    *,
-    raw: bool = False,
-    numbers: frozenset[int] = frozenset(),
+    path: Path | None, names: list[str], dialect: Dialect | None, watch: Watch, *, raw: bool = False
 ) -> Iterator[Sink]:
     """Open where a table goes; a run that fails inside leaves no file."""
-    sink = open_sink(path, names, output_dialect(path, dialect), raw=raw, numbers=numbers)
-    complete = False
-    try:
+    with writing(path, names, dialect, raw=raw) as sink:
         yield sink
-        complete = True
-    finally:
-        sink.close(complete=complete)
     if sink.n_guarded:
         watch.note(
             Note(
@@ -280,26 +250,47 @@ def writing_to(
         )
 
 
-def _match(path: str | Path, reading: Reading, model: TableModel, watch: Watch) -> Prepared:
+def apply_options(imputer: GaussianMixtureImputer, fitting: Fitting, schema: Schema) -> None:
+    """Let a model from a file work with the threads and within the bounds asked for."""
+    bounds = {**(imputer.bounds or {}), **(read_bounds(fitting.bounds, schema) or {})}
+    imputer.set_params(n_jobs=fitting.threads, bounds=bounds or None)
+
+
+def tell_extra(schema: Schema, watch: Watch) -> None:
+    """Tell which columns of a table a model does not know."""
+    extra = [column.name for column in schema.columns if column.kind == UNUSED]
+    if extra:
+        watch.note(Note(f"{name_columns(extra)}: not known to the model, passed through."))
+
+
+def _match(
+    path: str | Path,
+    reading: Reading,
+    fitting: Fitting,
+    imputer: GaussianMixtureImputer,
+    watch: Watch,
+) -> TableAndModel:
     """Read a table for a model that exists: its columns, its levels, its marks."""
     source = open_table(path, reading.given)
     for note in source.notes:
         watch.note(note)
-    match = match_columns(columns_from_plain(model.columns_), source.names)
-    extra = [c.name for c in match.schema.columns if c.kind == UNUSED]
-    if extra:
-        watch.note(Note(f"{name_columns(extra)}: not known to the model, passed through."))
-    marks = read_marks((*reading.missing_values, *model.marks_))
+    match = match_columns(schema_of(imputer), source.names)
+    apply_options(imputer, fitting, match.schema)
+    tell_extra(match.schema, watch)
+    marks = marks_of(imputer, reading.missing_values)
     watch.stage(f"Reading {source.path.name}", source.n_rows)
     roles = [ROLE.get(column.kind, "pass") for column in match.schema.columns]
     seen = scan(source, roles, marks, keep=False, progress=watch.step)
-    counted = [
-        column._replace(n_missing=found.n_missing)
+    columns = [
+        column._replace(
+            n_missing=found.n_missing,
+            whole=found.whole if found.kind == NUMBER else column.whole,
+        )
         for column, found in zip(match.schema.columns, seen.schema.columns, strict=True)
     ]
-    schema = Schema(tuple(counted), seen.schema.n_rows)
-    table = Table(source, seen._replace(schema=schema), marks)
-    return Prepared(table, model, None, match.places)
+    schema = Schema(tuple(columns), seen.schema.n_rows)
+    table = OpenTable(source, seen._replace(schema=schema), marks)
+    return TableAndModel(table, imputer, None, match.places)
 
 
 def _targets(writing: Writing) -> list[tuple[int | None, Path | None]]:
@@ -316,7 +307,7 @@ def _targets(writing: Writing) -> list[tuple[int | None, Path | None]]:
 
 
 def _write_tables(
-    ready: Prepared, writing: Writing, seed: int, watch: Watch
+    ready: TableAndModel, writing: Writing, seed: int, watch: Watch
 ) -> tuple[tuple[str, ...], float]:
     """Write the completed table, or one for each draw; return files and seconds of filling."""
     files: dict[Path | None, list[int | None]] = {}
@@ -327,23 +318,17 @@ def _write_tables(
     for target, draws in files.items():
         output = Output(writing.std, writing.round_whole, is_parquet(target))
         names = output_names(schema, output)
-        numbers = frozenset(
-            i
-            for i, column in enumerate(output_columns(schema, output))
-            if column is None or schema.columns[column].kind == NUMBER
-        )
         if writing.draw_column:
             names = [_new_name("draw", names), *names]
-            numbers = frozenset({0, *(i + 1 for i in numbers)})
         what = target.name if target else "the table"
         watch.stage(f"Writing {what}", schema.n_rows * len(draws))
-        with writing_to(target, names, dialect, watch, raw=writing.raw, numbers=numbers) as sink:
+        with writing_to(target, names, dialect, watch, raw=writing.raw) as sink:
             for turn, draw in enumerate(draws):
                 for number, chunk in enumerate(ready.table.source.chunks()):
-                    key = np.random.SeedSequence([seed, draw or 0, number])
+                    key = None if draw is None else [seed, draw, number]
                     encoded = encode(chunk, schema, ready.table.marks, dialect)
                     began = time.perf_counter()
-                    filled, std = _complete(ready, encoded.x, None if draw is None else key)
+                    filled, std = _complete(ready, encoded.x, key, std=writing.std)
                     seconds += time.perf_counter() - began
                     made = decode(chunk, schema, encoded, filled, std, output, dialect)
                     n_unknown += encoded.n_unknown
@@ -364,15 +349,28 @@ def _write_tables(
 
 
 def _complete(
-    ready: Prepared, x: np.ndarray, key: np.random.SeedSequence | None
+    ready: TableAndModel, x: np.ndarray, key: list[int] | None, *, std: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return rows of the table's matrix filled by means, or by a draw, and deviations of means."""
-    ordered = np.ascontiguousarray(x[:, ready.places])
     back = np.argsort(ready.places)
-    if key is not None:
-        return ready.model.draw(ordered, key)[:, back], None
-    filled, std = ready.model.fill(ordered)
-    return filled[:, back], std[:, back]
+    if key is None and std:
+        filled, deviations = ready.imputer.impute_with_std(_rows(ready, x))
+        return filled[:, back], deviations[:, back]
+    if key is None:  # indicators, if there are any, stand behind the columns
+        return np.asarray(ready.imputer.transform(_rows(ready, x)))[:, back], None
+    drawn, rows = x.copy(), np.flatnonzero(np.isnan(x).any(axis=1))
+    if rows.size:
+        drawn[rows] = ready.imputer.sample(_rows(ready, x[rows]), 1, _random(key))[0][:, back]
+    return drawn, None
+
+
+def _rows(ready: TableAndModel, x: np.ndarray) -> Any:
+    """Return rows of the table's matrix as the imputer knows them: its columns, by their names."""
+    return named_rows(np.asfortranarray(x[:, ready.places]), ready.imputer.feature_names_in_)
+
+
+def _random(key: list[int]) -> np.random.RandomState:
+    return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(key)))
 
 
 def _new_name(name: str, taken: list[str]) -> str:

@@ -1,29 +1,32 @@
-"""A mixture fitted to a table that was read; what the fit says is told in the table's names."""
+"""An imputer fitted to a table that was read; what the fit says is told in the user's words."""
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gapmix.cli.models import columns_to_plain
-from gapmix.cli.requests import Fitting, Table, Watch, read_bounds, require_numbers
+from gapmix.cli.models import columns_to_plain, marks_to_parameter
+from gapmix.cli.reading import OpenTable, read_bounds, require_numbers
+from gapmix.cli.requests import Fitting, Watch
 from gapmix.estimators.imputer import GaussianMixtureImputer
-from gapmix.estimators.mixture import GaussianMixture
-from gapmix.estimators.tablemodel import TableModel
-from gapmix.fitting.progress import listening
+from gapmix.fitting.progress import Event, listening
 from gapmix.selection.sizes import Candidate
 from gapmix.tables.dialect import TableError
-from gapmix.tables.schema import Note, feature_names, show
+from gapmix.tables.frames import named_rows
+from gapmix.tables.schema import Note, feature_names
+from gapmix.wording import Advised
 
-COLUMN_NUMBERS = re.compile(r"\b([Cc]olumns?(?: is)?) (\d+(?:, \d+)*)\b")
-CODE_ADVICE = "replace it by NaN first"
+ADVICE = {  # in place of what estimators advise on their parameters
+    "missing_values": "If it stands for a gap, name it in --missing-values.",
+    "n_components": "Lower --components.",
+    "reg_covar": "Lower --components, or leave out columns that repeat others: --leave-out.",
+}
 
 
 class FitSummary(NamedTuple):
@@ -47,13 +50,14 @@ class Ear:
         self._began = time.perf_counter()
         self._interrupted = False
 
-    def hear(self, event: Any) -> bool:
+    def hear(self, event: Event) -> bool:
         """Return whether the fit is to stop, once and for all."""
         self._interrupted = self._watch.iteration(event) or self._interrupted
         return self._interrupted
 
-    def sum_up(self, mixture: GaussianMixture, selection: tuple[Candidate, ...]) -> FitSummary:
-        """Return how the fit of a mixture went, from the first word until now."""
+    def sum_up(self, imputer: GaussianMixtureImputer) -> FitSummary:
+        """Return how the fit of an imputer went, from the first word until now."""
+        mixture = imputer.mixture_
         return FitSummary(
             len(mixture.weights_),
             mixture.n_iter_,
@@ -62,36 +66,25 @@ class Ear:
             mixture.stop_reason_,
             float(mixture.history_[-1].log_likelihood),
             time.perf_counter() - self._began,
-            selection,
+            tuple(imputer.selection_),
         )
 
 
-def fit_model(table: Table, fitting: Fitting, watch: Watch) -> tuple[TableModel, FitSummary]:
-    """Fit a mixture to the matrix of a table; an interrupted fit keeps what it has."""
-    return fit_imputer(table, fitting, watch)[1:]
-
-
 def fit_imputer(
-    table: Table, fitting: Fitting, watch: Watch
-) -> tuple[GaussianMixtureImputer, TableModel, FitSummary]:
-    """Fit a mixture to the matrix of a table; return also the imputer that knows how."""
+    table: OpenTable, fitting: Fitting, watch: Watch
+) -> tuple[GaussianMixtureImputer, FitSummary]:
+    """Fit an imputer to the matrix of a table; an interrupted fit keeps what it has."""
     require_numbers(table)
-    schema, matrix = table.scan.schema, table.scan.matrix
-    names = feature_names(schema)
-    bounds = read_bounds(fitting.bounds, schema)
+    schema = table.scan.schema
+    imputer = make_imputer(fitting).set_params(
+        bounds=read_bounds(fitting.bounds, schema), missing_values=marks_to_parameter(table.marks)
+    )
     ear = Ear(watch)
     watch.stage("Fitting", fitting.max_iter)
-    with telling(names, watch), listening(ear.hear):
-        imputer = make_imputer(fitting).fit(matrix)
-    mixture = imputer.mixture_
-    model = TableModel().fit(
-        mixture,
-        names=names,
-        columns=columns_to_plain(schema),
-        marks=sorted(table.marks.texts),
-        bounds=bounds,
-    )
-    return imputer, model, ear.sum_up(mixture, tuple(imputer.selection_))
+    with telling(watch), listening(ear.hear):
+        imputer.fit(named_rows(table.scan.matrix, feature_names(schema)))
+    imputer.columns_ = columns_to_plain(schema)
+    return imputer, ear.sum_up(imputer)
 
 
 def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:
@@ -108,8 +101,8 @@ def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:
 
 
 @contextmanager
-def telling(names: list[str], watch: Watch) -> Iterator[None]:
-    """Turn warnings and errors of estimators inside into notes and errors in the table's names."""
+def telling(watch: Watch) -> Iterator[None]:
+    """Turn warnings and errors of estimators inside into notes and errors of the command line."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -117,28 +110,22 @@ def telling(names: list[str], watch: Watch) -> Iterator[None]:
         except ValueError as error:
             if isinstance(error, TableError):
                 raise
-            raise TableError(in_names(str(error), names)) from error
+            raise TableError(_say(error)) from error
         finally:
-            for warning in caught:
-                if not issubclass(warning.category, ConvergenceWarning):
-                    text = in_names(str(warning.message), names)
-                    watch.note(Note(text, warning=True))
+            heard = [
+                _say(warning.message)
+                for warning in caught
+                if isinstance(warning.message, Warning)
+                and not issubclass(warning.category, ConvergenceWarning)
+            ]
+            for text in dict.fromkeys(heard):
+                watch.note(Note(text, warning=True))
 
 
-def in_names(text: str, names: list[str]) -> str:
-    """Return a message of an estimator with the names of columns in place of their numbers."""
-
-    def rename(match: re.Match[str]) -> str:
-        numbers = [int(number) for number in match[2].split(", ")]
-        if max(numbers) >= len(names):
-            return match[0]
-        return f"{match[1]} {', '.join(show(names[j]) for j in numbers)}"
-
-    return (
-        COLUMN_NUMBERS.sub(rename, text)
-        .replace(CODE_ADVICE, "name it in --missing-values")
-        .replace("Lower n_components", "Lower --components")
-    )
+def _say(message: Exception) -> str:
+    """Return a message of an estimator with advice on options instead of parameters."""
+    text = message.args[0] if message.args else ""
+    return f"{text.fact} {ADVICE[text.about]}" if isinstance(text, Advised) else str(message)
 
 
 def count_gaps(matrix: np.ndarray) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 
 from gapmix.cli.drawing import draw_gaps
 from gapmix.cli.models import load_model
-from gapmix.cli.requests import Fitting, Reading, Watch, read_table
+from gapmix.cli.reading import read_table
+from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.plan.patterns import count_rows, find_patterns
 from gapmix.plan.planner import make_plan
 from gapmix.solvers.calibrate import costs_for
@@ -128,16 +129,16 @@ class ModelFacts(NamedTuple):
 
 def info(path: Path) -> ModelFacts:
     """Return what is in a model file."""
-    model = load_model(path)
-    mixture = model.mixture_
+    imputer = load_model(path)
+    mixture = imputer.mixture_
     return ModelFacts(
         str(path),
         len(mixture.weights_),
-        model.n_features_in_,
-        tuple(model.columns_),
+        imputer.n_features_in_,
+        tuple(imputer.columns_),
         tuple(mixture.weights_.tolist()),
         tuple(tuple(row) for row in mixture.means_.tolist()),
-        tuple(model.feature_names_in_),
+        tuple(imputer.feature_names_in_),
         mixture.n_iter_,
         bool(mixture.converged_),
         mixture.stop_reason_,

@@ -9,22 +9,23 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import CallError
 
 DONE, BAD_DATA, BAD_CALL, NOT_CONVERGED, FAULT, GIVEN_UP = 0, 1, 2, 3, 70, 130
-EXTRAS = ("cyclopts", "polars", "rich")
-MISSING_EXTRA = ""
+EXTRAS = ("cyclopts", "polars", "pyarrow", "rich")
 commands: Any
+results: Any
 screen: Any
 cyclopts: Any
+MISSING_EXTRA = next((name for name in EXTRAS if find_spec(name) is None), "")
 try:
     import cyclopts
-    import polars  # noqa: F401
 
-    from gapmix.cli import commands, screen
+    from gapmix.cli import commands, results, screen
 except ModuleNotFoundError as error:
     if error.name not in EXTRAS:
         raise
@@ -78,6 +79,6 @@ def _run(tokens: list[str]) -> int:
     if not isinstance(outcome, commands.Outcome):  # help or version was shown
         return DONE
     options = outcome.options
-    screen.print_result(outcome.kind, outcome.result, as_json=options.json, quiet=options.quiet)
+    results.print_result(outcome.kind, outcome.result, as_json=options.json, quiet=options.quiet)
     sys.stdout.flush()
     return DONE if outcome.converged else NOT_CONVERGED

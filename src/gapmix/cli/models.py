@@ -1,4 +1,4 @@
-"""Models of tables in files: what `gapmix fit` saves, or a mixture that was fitted in Python."""
+"""Models in files: the imputer that `gapmix fit` saves, or what was fitted and saved in Python."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.estimators.bounds import read_bounds
-from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer
 from gapmix.estimators.mixture import GaussianMixture
-from gapmix.estimators.tablemodel import TableModel
+from gapmix.estimators.validation import Marks
 from gapmix.modelfile.files import load, save
 from gapmix.storage.recordfile import ModelFileError
+from gapmix.tables.cells import read_marks
 from gapmix.tables.dialect import TableError
-from gapmix.tables.schema import CATEGORY, NUMBER, CallError, Column, Schema, features, show
+from gapmix.tables.schema import CATEGORY, NUMBER, CallError, Column, Schema, features
+from gapmix.wording import quote
 
 FIELDS = {"name": str, "kind": str, "whole": bool, "levels": list}
 
@@ -27,84 +28,73 @@ def columns_to_plain(schema: Schema) -> list[dict[str, Any]]:
     ]
 
 
-def columns_from_plain(columns: list[dict[str, Any]]) -> Schema:
-    """Return the schema of columns that were plain data."""
+def schema_of(imputer: GaussianMixtureImputer) -> Schema:
+    """Return the columns of the table that an imputer was fitted to."""
     return Schema(
-        tuple(Column(c["name"], c["kind"], c["whole"], tuple(c["levels"])) for c in columns)
+        tuple(
+            Column(c["name"], c["kind"], c["whole"], tuple(c["levels"])) for c in imputer.columns_
+        )
     )
 
 
-def save_model(model: TableModel, path: Path) -> None:
+def marks_of(imputer: GaussianMixtureImputer, more: tuple[str, ...] = ()) -> Marks:
+    """Return what stands for a gap where an imputer was fitted, and what else a user lists."""
+    given = imputer.missing_values
+    listed = given if isinstance(given, list | tuple | set | frozenset) else [given]
+    return read_marks((*more, *(str(mark) for mark in listed if mark is not None)))
+
+
+def marks_to_parameter(marks: Marks) -> Any:
+    """Return marks as the parameter `missing_values`: numbers as they are read and as written."""
+    return [*marks.numbers, *sorted(marks.texts)] or np.nan
+
+
+def save_model(imputer: GaussianMixtureImputer, path: Path) -> None:
     """Save a model to a file."""
     try:
-        save(model, path)
+        save(imputer, path)
     except OSError as error:
-        raise CallError(f"The model cannot be saved as {show(str(path))}: {error}.") from error
+        raise CallError(f"The model cannot be saved as {quote(str(path))}: {error}.") from error
 
 
-def load_model(path: Path) -> TableModel:
-    """Return the model saved in a file."""
+def load_model(path: Path) -> GaussianMixtureImputer:
+    """Return the model saved in a file, with the columns of its table."""
     if not path.is_file():
-        raise CallError(f"There is no model file {show(str(path))}.")
+        raise CallError(f"There is no model file {quote(str(path))}.")
     try:
         model = load(path)
-        if isinstance(model, GaussianMixture | GaussianMixtureImputer):
-            model = _with_columns(model)
-        if not isinstance(model, TableModel):
+        if isinstance(model, GaussianMixture):
+            model = as_imputer(model)
+        if not isinstance(model, GaussianMixtureImputer):
             raise ModelFileError(
                 f"It holds a {type(model).__name__}; the command line applies what `gapmix fit` "
                 "saves, a GaussianMixture or a GaussianMixtureImputer."
             )
         _check(model)
     except (ModelFileError, OSError) as error:
-        raise TableError(f"The model {show(str(path))} cannot be used. {error}") from error
+        raise TableError(f"The model {quote(str(path))} cannot be used. {error}") from error
     return model
 
 
-def _with_columns(fitted: GaussianMixture | GaussianMixtureImputer) -> TableModel:
-    """Return what was fitted in Python to a table with names as a model of tables."""
-    names = getattr(fitted, "feature_names_in_", None)
+def _check(imputer: GaussianMixtureImputer) -> None:
+    """Raise an error unless an imputer can be applied to tables; one from Python gets columns."""
+    names = getattr(imputer, "feature_names_in_", None)
     if names is None:
         raise ModelFileError(
             "It was fitted to rows without column names, so its columns cannot be found in a table."
         )
-    labels = [str(name) for name in names]
-    bounds = [[-np.inf, np.inf] for _ in labels]
-    marks: list[str] = []
-    mixture = fitted
-    if isinstance(fitted, GaussianMixtureImputer):
-        if fitted.use_target:
-            raise ModelFileError("It was fitted with a target, which a table does not have.")
-        low, high = read_bounds(fitted.bounds, labels, names)
-        bounds = [[float(a), float(b)] for a, b in zip(low, high, strict=True)]
-        marks = [str(mark) for mark in np.atleast_1d(fitted.missing_values) if mark == mark]
-        mixture = fitted.mixture_
-    if hasattr(mixture, "feature_names_in_"):
-        del mixture.feature_names_in_  # rows are given to it without names
-    columns = [{"name": name, "kind": NUMBER, "whole": False, "levels": []} for name in labels]
-    return TableModel().fit(mixture, names=labels, columns=columns, marks=marks, bounds=bounds)
-
-
-def _check(model: TableModel) -> None:
-    """Raise an error unless columns, marks and bounds fit together and to the mixture."""
-    columns, marks, bounds = model.columns_, model.marks_, model.bounds_
-    right = isinstance(columns, list) and all(
+    if imputer.use_target:
+        raise ModelFileError("It was fitted with a target, which a table does not have.")
+    if not hasattr(imputer, "columns_"):
+        columns = tuple(Column(str(name), NUMBER) for name in names)
+        imputer.columns_ = columns_to_plain(Schema(columns))
+    right = isinstance(imputer.columns_, list) and all(
         isinstance(c, dict)
         and set(c) == set(FIELDS)
         and all(type(c[name]) is kind for name, kind in FIELDS.items())
         and all(isinstance(level, str) for level in c["levels"])
         and (c["kind"] != CATEGORY or len(c["levels"]) > 1)
-        for c in columns
+        for c in imputer.columns_
     )
-    right = right and isinstance(marks, list) and all(isinstance(mark, str) for mark in marks)
-    right = right and isinstance(bounds, list) and len(bounds) == model.n_features_in_
-    right = right and all(
-        isinstance(pair, list)
-        and len(pair) == 2
-        and all(isinstance(value, float) for value in pair)
-        and pair[0] <= pair[1]
-        for pair in bounds
-    )
-    right = right and len(features(columns_from_plain(columns))) == model.n_features_in_
-    if not right or model.mixture_.n_features_in_ != model.n_features_in_:
-        raise ModelFileError("Its columns, marks and bounds do not fit together.")
+    if not right or len(features(schema_of(imputer))) != imputer.n_features_in_:
+        raise ModelFileError("Its columns do not fit together.")

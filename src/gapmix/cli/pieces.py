@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,12 +16,12 @@ from gapmix.engines.sources import (
     Source,
     SourceError,
     list_parquet,
-    need,
     open_source,
     read_columns,
 )
-from gapmix.storage.atomicfile import Replacement
-from gapmix.tables.dialect import Dialect, TableError
+from gapmix.storage.extras import need
+from gapmix.storage.tablefiles import PARQUET, is_parquet
+from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import (
     EMPTY,
     NUMBER,
@@ -36,16 +35,15 @@ from gapmix.tables.schema import (
     assign_roles,
     list_columns,
     name_columns,
-    show,
 )
-from gapmix.tables.sink import PARQUET, TABS, is_parquet, open_sink, output_dialect
+from gapmix.tables.sink import TABS
 from gapmix.tables.source import URL
+from gapmix.wording import quote
 
-pl: Any
-try:
-    import polars as pl
-except ImportError:
-    pl = None
+WHOLE = (  # what is said of options that pieces do not have
+    "needs the whole table: leave it out, or read the table whole, without --scheduler and "
+    "--checkpoint and with enough --memory."
+)
 
 
 class Layout(NamedTuple):
@@ -68,19 +66,21 @@ class PieceTable(NamedTuple):
 def check_path(path: str | Path) -> Path:
     """Return the path of a table that can be read in pieces; say why if it cannot."""
     if isinstance(path, str) and URL.match(path):
-        raise CallError(f"{show(path)} is an address: nothing is fetched. Download the file first.")
+        raise CallError(
+            f"{quote(path)} is an address: nothing is fetched. Download the file first."
+        )
     path = Path(path)
     if not path.exists():
-        raise CallError(f"There is no file or folder {show(str(path))}.")
+        raise CallError(f"There is no file or folder {quote(str(path))}.")
     if path.is_dir() and not any(p.suffix in PARQUET for p in path.rglob("*")):
         raise CallError(
-            f"{show(str(path))} is a folder without any file that ends in .parquet or .pq."
+            f"{quote(str(path))} is a folder without any file that ends in .parquet or .pq."
         )
     if not path.is_dir() and path.suffix not in SUFFIXES:
         raise CallError(
-            f"{show(str(path))} cannot be read in pieces: Parquet files, folders of them and .npy "
+            f"{quote(str(path))} cannot be read in pieces: Parquet files, folders of them and .npy "
             "files can (by their ending: .parquet, .pq, .npy). Convert it to Parquet first, or "
-            "leave out --memory, --engine, --scheduler and --checkpoint to read it whole."
+            "leave out --scheduler and --checkpoint to read it whole."
         )
     return path
 
@@ -108,7 +108,7 @@ def read_layout(path: Path) -> Layout:
     names = tuple(types.names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise TableError(f"More than one column is called {show(twice[0])}. Rename them first.")
+        raise TableError(f"More than one column is called {quote(twice[0])}. Rename them first.")
     return Layout(names, types, tuple(missing.get(name) for name in names), n_rows)
 
 
@@ -131,10 +131,7 @@ def _count_nulls(footer: Any) -> dict[str, int | None]:
 def describe_columns(layout: Layout, roles: Roles, watch: Watch) -> Schema:
     """Return what is done with each column, and tell about those that are only passed through."""
     if roles.one_hot:
-        raise CallError(
-            "--one-hot needs the whole table: leave it out, or read the table whole, without "
-            "--memory, --engine, --scheduler and --checkpoint."
-        )
+        raise CallError(f"--one-hot {WHOLE}")
     columns = []
     for j, (name, role) in enumerate(
         zip(layout.names, assign_roles(layout.names, roles), strict=True)
@@ -161,7 +158,7 @@ def open_pieces(
         return PieceTable(source, layout, schema)
     if list(names) != list(layout.names):
         raise CallError(
-            f"{show(str(path))} has no names of columns: all of them are used, in order."
+            f"{quote(str(path))} has no names of columns: all of them are used, in order."
         )
     return PieceTable(source._replace(names=layout.names), layout, schema)
 
@@ -189,50 +186,12 @@ def _tell(columns: Sequence[Column], watch: Watch) -> None:
             watch.note(Note(f"{name_columns(names)}: {told}", warning=warning))
 
 
-# ---------------------------------------------------------------------- writing
-
-
-class PieceSink(Protocol):
-    """Takes the columns of a table piece by piece, as pyarrow tables."""
-
-    def __call__(self, table: Any) -> None:
-        """Add rows."""
-
-
 def check_output(path: Path | None) -> None:
     """Raise an error unless a table in pieces can be written to this path."""
     if path is None or not (is_parquet(path) or path.suffix.lower() in (".csv", *TABS)):
         raise CallError(
             "A table in pieces needs --output with a name that ends in .parquet, .pq, .csv or .tsv."
         )
-
-
-@contextmanager
-def writing_pieces(path: Path, types: Any, *, raw: bool) -> Iterator[PieceSink]:
-    """Open a file for pieces with columns of these types; it appears when it is whole."""
-    if is_parquet(path):
-        parquet, kinds = need("pyarrow.parquet", "cli"), need("pyarrow.types", "cli")
-        # A dictionary of floats that hardly repeat costs time and saves nothing.
-        repeating = [field.name for field in types if not kinds.is_floating(field.type)]
-        try:
-            beside = Replacement(path)
-        except OSError as error:
-            raise CallError(f"Cannot write {show(str(path))}: {error.strerror}.") from error
-        with (
-            beside as stream,
-            parquet.ParquetWriter(stream, types, use_dictionary=repeating or False) as writer,
-        ):
-            yield writer.write_table
-        return
-    numbers = frozenset(j for j, field in enumerate(types) if str(field.type) == "double")
-    dialect = output_dialect(path, Dialect())
-    sink = open_sink(path, list(types.names), dialect, raw=raw, numbers=numbers)
-    complete = False
-    try:
-        yield lambda table: sink.write(pl.from_arrow(table))
-        complete = True
-    finally:
-        sink.close(complete=complete)
 
 
 def output_types(table: PieceTable, *, round_whole: bool) -> Any:

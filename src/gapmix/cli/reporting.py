@@ -7,11 +7,10 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from gapmix.cli.drawing import draw_all
 from gapmix.cli.fitting import FitSummary, count_gaps, fit_imputer
-from gapmix.cli.requests import Fitting, Reading, Table, Watch, read_table
+from gapmix.cli.reading import OpenTable, read_table
+from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.report import write_page
 from gapmix.report.page import require_report
 from gapmix.report.subject import Subject, as_imputer
@@ -70,17 +69,11 @@ def report(
     """Fit a mixture to a table and write a report on both."""
     checksum = _checksum(path)
     table = read_table(path, reading, watch)
-    imputer, model, summary = fit_imputer(table, fitting, watch)
-    draw_all(table, model, fitting.plots, watch)
+    imputer, summary = fit_imputer(table, fitting, watch)
+    draw_all(table, imputer, fitting.plots, watch)
     schema, matrix = table.scan.schema, table.scan.matrix
-    given = as_imputer(imputer)
-    given.bounds = {
-        j: (low if np.isfinite(low) else None, high if np.isfinite(high) else None)
-        for j, (low, high) in enumerate(model.bounds_)
-        if np.isfinite(low) or np.isfinite(high)
-    } or None
     subject = Subject(
-        given,
+        as_imputer(imputer),
         matrix,
         feature_names(schema),
         Path(path).name,
@@ -108,7 +101,9 @@ def _describe_columns(schema: Schema) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _describe_file(path: str | Path, table: Table, checksum: str) -> tuple[tuple[str, str], ...]:
+def _describe_file(
+    path: str | Path, table: OpenTable, checksum: str
+) -> tuple[tuple[str, str], ...]:
     schema = table.scan.schema
     size = os.path.getsize(path)
     return (

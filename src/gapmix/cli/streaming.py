@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.cli.filling import Filled, Fitted
+from gapmix.cli.filling import FillResult, FitResult, apply_options, tell_extra, writing_to
 from gapmix.cli.fitting import Ear, FitSummary, make_imputer, telling
-from gapmix.cli.models import columns_from_plain, columns_to_plain, load_model, save_model
+from gapmix.cli.models import columns_to_plain, load_model, marks_of, save_model, schema_of
 from gapmix.cli.pieces import (
+    WHOLE,
     PieceTable,
     check_output,
     check_path,
@@ -23,46 +25,39 @@ from gapmix.cli.pieces import (
     output_types,
     read_layout,
     refuse_unknown,
-    writing_pieces,
 )
-from gapmix.cli.requests import Fitting, Reading, Streaming, Watch, Writing, read_bounds
+from gapmix.cli.reading import find_limit, read_bounds
+from gapmix.cli.requests import Fitting, Reading, Streaming, Watch, Writing
 from gapmix.em import checkpoint
 from gapmix.engines.contract import EngineError
-from gapmix.engines.sources import DEFAULT_MEMORY, Source, read
-from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.engines.sources import DEFAULT_MEMORY, ParquetPiece, Source, read
+from gapmix.estimators.base import HANDED_ON
+from gapmix.estimators.imputer import GaussianMixtureImputer, allowed_values, as_imputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.pieces import fill_source
-from gapmix.estimators.tablemodel import TableModel
 from gapmix.fitting.progress import listening
-from gapmix.selection.sizes import Candidate
 from gapmix.starts.kmeans import MAX_SAMPLE
-from gapmix.tables.cells import read_marks
 from gapmix.tables.coding import match_columns
 from gapmix.tables.dialect import TableError
+from gapmix.tables.frames import named_rows
 from gapmix.tables.scan import FIT_COPIES, available_bytes
-from gapmix.tables.schema import (
-    CATEGORY,
-    NUMBER,
-    CallError,
-    Note,
-    feature_names,
-    name_columns,
-    show,
-)
+from gapmix.tables.schema import CATEGORY, NUMBER, CallError, Note, feature_names
+from gapmix.wording import quote
 
 SAMPLED_PIECES = 50  # the sample that sizes are compared on comes from at most so many
 
 
-class Ready(NamedTuple):
+class PiecesAndModel(NamedTuple):
     """A table in pieces and a model for it."""
 
     table: PieceTable
-    model: TableModel
+    imputer: GaussianMixtureImputer
     summary: FitSummary | None  # if the model was fitted just now
 
 
 def is_needed(path: str | Path, reading: Reading, how: Streaming) -> bool:
     """Tell whether a table is to be read in pieces: asked for, a folder, .npy, or too large."""
+    limit = find_limit(reading)
     if how != Streaming():
         return True
     place = Path(path)
@@ -75,8 +70,7 @@ def is_needed(path: str | Path, reading: Reading, how: Streaming) -> bool:
     except (ImportError, ValueError):
         return False  # whoever reads it whole says what is wrong
     n_bytes = FIT_COPIES * 8 * len(layout.names) * layout.n_rows
-    limit = available_bytes() if reading.max_bytes is None else reading.max_bytes
-    return n_bytes > limit and not reading.roles.one_hot
+    return n_bytes > (available_bytes() if limit is None else limit) and not reading.roles.one_hot
 
 
 def fit(
@@ -86,14 +80,14 @@ def fit(
     how: Streaming,
     output: Path,
     watch: Watch,
-) -> Fitted:
+) -> FitResult:
     """Fit a model to a table in pieces and save it."""
     with explaining():
         ready = _fit(path, reading, fitting, how, watch)
-    save_model(ready.model, output)
+    save_model(ready.imputer, output)
     assert ready.summary is not None
-    n_features = ready.model.n_features_in_
-    return Fitted(ready.table.layout.n_rows, n_features, (str(output),), ready.summary)
+    n_features = ready.imputer.n_features_in_
+    return FitResult(ready.table.layout.n_rows, n_features, (str(output),), ready.summary)
 
 
 def impute(
@@ -104,31 +98,28 @@ def impute(
     writing: Writing,
     watch: Watch,
     model_path: Path | None = None,
-) -> Filled:
+) -> FillResult:
     """Fill a table in pieces by a model fitted to it, or by a model from a file."""
     check_path(path)
     check_output(writing.path)
     assert writing.path is not None
     if writing.draws is not None or writing.std:
-        raise CallError(
-            "--draws and --std need the whole table: leave them out, or read it without --memory, "
-            "--engine, --scheduler and --checkpoint."
-        )
+        raise CallError(f"{'--std' if writing.std else '--draws'} {WHOLE}")
     began = time.perf_counter()
     with explaining():
         if model_path is None:
             ready = _fit(path, reading, fitting, how, watch)
             if writing.model_path is not None:
-                save_model(ready.model, writing.model_path)
+                save_model(ready.imputer, writing.model_path)
         else:
-            ready = _match(path, reading, how, watch, load_model(model_path))
-        _place(ready.model.mixture_, fitting, how)
+            ready = _match(path, reading, fitting, load_model(model_path), watch)
         to_here = time.perf_counter()
-        n_filled = _fill(ready, writing, watch)
+        n_filled = _fill(ready, fitting, how, writing, watch)
     columns = ready.table.layout.names
-    by_column = {name: int(n) for name, n in zip(_used(ready.model), n_filled, strict=True) if n}
+    used = ready.imputer.feature_names_in_
+    by_column = {str(name): int(n) for name, n in zip(used, n_filled, strict=True) if n}
     spent = 0.0 if ready.summary is None else ready.summary.seconds
-    return Filled(
+    return FillResult(
         ready.table.layout.n_rows,
         len(columns),
         sum(by_column.values()),
@@ -145,67 +136,72 @@ def impute(
 
 def _fit(
     path: str | Path, reading: Reading, fitting: Fitting, how: Streaming, watch: Watch
-) -> Ready:
+) -> PiecesAndModel:
     place = check_path(path)
-    if reading.missing_values:
-        raise CallError("--missing-values needs the whole table: turn such cells into nulls first.")
-    if fitting.plots is not None:
-        raise CallError("--plots needs the whole table: leave it out.")
+    for option, given in (("--missing-values", reading.missing_values), ("--plots", fitting.plots)):
+        if given:
+            raise CallError(f"{option} {WHOLE}")
     layout = read_layout(place)
     schema = describe_columns(layout, reading.roles, watch)
-    names = feature_names(schema)
-    bounds = read_bounds(fitting.bounds, schema)
-    table = open_pieces(place, layout, schema, names, how.memory or DEFAULT_MEMORY)
+    table = open_pieces(place, layout, schema, feature_names(schema), _memory(reading))
+    imputer = make_imputer(fitting).set_params(bounds=read_bounds(fitting.bounds, schema))
     ear = Ear(watch)
-    with telling(names, watch), listening(ear.hear, _shower(place, fitting, watch)):
-        n_components, candidates = _find_size(table.source, fitting, how, watch)
-        mixture = make_mixture(fitting, how, n_components)
+    with telling(watch), listening(ear.hear, _shower(place, fitting, watch)):
+        mixture = GaussianMixture(
+            _find_size(imputer, table.source, fitting, watch),
+            random_state=fitting.seed,
+            engine=how.scheduler or "threads",
+            n_jobs=fitting.threads,
+            checkpoint=how.checkpoint,
+            **{name: getattr(imputer, name) for name in HANDED_ON},
+        )
         _tell_resume(how, watch)
         mixture.fit(table.source)
-    model = _to_model(mixture, table, names, bounds)
-    return Ready(table, model, ear.sum_up(mixture, candidates))
+        constant = find_constants(table.source)
+    mixture.set_params(engine="threads", n_jobs=None, checkpoint=None)  # it goes to other places
+    imputer = as_imputer(mixture, imputer, constant)
+    imputer.columns_ = columns_to_plain(schema)
+    return PiecesAndModel(table, imputer, ear.sum_up(imputer))
 
 
-def make_mixture(fitting: Fitting, how: Streaming, n_components: int) -> GaussianMixture:
-    """Return the estimator that is asked for, with the priors of the one for whole tables."""
-    whole = make_imputer(fitting)
-    mixture = GaussianMixture(
-        n_components,
-        covariance_type=fitting.covariance_type,
-        n_init=fitting.starts,
-        max_iter=fitting.max_iter,
-        tol=fitting.tol,
-        random_state=fitting.seed,
-        shrinkage=whole.shrinkage,
-        mean_shrinkage=whole.mean_shrinkage,
-        checkpoint=how.checkpoint,
-    )
-    return _place(mixture, fitting, how)
-
-
-def _place(mixture: GaussianMixture, fitting: Fitting, how: Streaming) -> GaussianMixture:
-    """Say where a mixture works."""
-    engine = how.scheduler or how.engine or "threads"
-    mixture.set_params(engine=engine, n_jobs=fitting.threads)
-    return mixture
+def _memory(reading: Reading) -> int:
+    return find_limit(reading) or DEFAULT_MEMORY
 
 
 def _find_size(
-    source: Source, fitting: Fitting, how: Streaming, watch: Watch
-) -> tuple[int, tuple[Candidate, ...]]:
-    """Return the number of components: as given, of the checkpoint, or the best on a sample."""
+    imputer: GaussianMixtureImputer, source: Source, fitting: Fitting, watch: Watch
+) -> int:
+    """Return the number of components: as given, or the best on a sample.
+
+    The imputer is fitted to the sample then, and knows what it compared and how to calibrate
+    intervals. A fit that goes on from a checkpoint compares again: what is saved is the same.
+    """
     if fitting.components is not None:
-        return fitting.components, ()
-    saved = None if how.checkpoint is None else checkpoint.load(how.checkpoint)
-    if saved is not None:
-        return int(saved.identity["n_components"]), ()
+        return fitting.components
     watch.stage("Comparing sizes on a sample of the rows", fitting.max_iter)
-    imputer: GaussianMixtureImputer = make_imputer(fitting)
-    candidates = tuple(imputer.fit(draw_rows(source, fitting.seed)).selection_)
-    if not candidates:
-        return 1, ()
-    best = max(candidates, key=lambda each: each.share)
-    return best.n_components, candidates
+    imputer.fit(named_rows(draw_rows(source, fitting.seed), source.names or ()))
+    best = max(imputer.selection_, key=lambda each: each.share, default=None)
+    return 1 if best is None else best.n_components
+
+
+def find_constants(source: Source) -> np.ndarray:
+    """Return the value of columns whose observed values are all the same, NaN for others, (d,).
+
+    Columns are read on only as long as they may be constant.
+    """
+    low, high = np.full(source.d, np.inf), np.full(source.d, -np.inf)
+    open_columns = np.arange(source.d)
+    for piece in source.pieces:
+        if isinstance(piece, ParquetPiece):
+            x = read(piece._replace(columns=tuple(piece.columns[j] for j in open_columns)))
+        else:
+            x = read(piece)[:, open_columns]
+        low[open_columns] = np.fmin(low[open_columns], np.fmin.reduce(x, axis=0))
+        high[open_columns] = np.fmax(high[open_columns], np.fmax.reduce(x, axis=0))
+        open_columns = np.flatnonzero(low >= high)  # equal, or nothing seen so far
+        if not open_columns.size:
+            break
+    return np.where(low == high, low, np.nan)
 
 
 def draw_rows(source: Source, seed: int) -> np.ndarray:
@@ -228,7 +224,7 @@ def _tell_resume(how: Streaming, watch: Watch) -> None:
         n_done = len(saved.progress.history)
         watch.note(
             Note(
-                f"{show(str(how.checkpoint))} holds a fit: it goes on after iteration {n_done} of "
+                f"{quote(str(how.checkpoint))} holds a fit: it goes on after iteration {n_done} of "
                 f"start {saved.number + 1}. Delete the file to begin afresh."
             )
         )
@@ -250,63 +246,48 @@ def _shower(place: Path, fitting: Fitting, watch: Watch) -> Callable[[str, int, 
     return show_progress
 
 
-def _to_model(
-    mixture: GaussianMixture, table: PieceTable, names: list[str], bounds: list[list[float]]
-) -> TableModel:
-    """Return what is saved: the mixture and its columns, without where it was fitted."""
-    if hasattr(mixture, "feature_names_in_"):
-        del mixture.feature_names_in_  # rows are given to it without names
-    mixture.set_params(engine="threads", n_jobs=None, checkpoint=None)
-    return TableModel().fit(
-        mixture,
-        names=names,
-        columns=columns_to_plain(table.schema),
-        marks=[],
-        bounds=bounds,
-    )
-
-
 def _match(
-    path: str | Path, reading: Reading, how: Streaming, watch: Watch, model: TableModel
-) -> Ready:
+    path: str | Path,
+    reading: Reading,
+    fitting: Fitting,
+    imputer: GaussianMixtureImputer,
+    watch: Watch,
+) -> PiecesAndModel:
     """Open a table for a model that exists."""
     place = check_path(path)
-    schema = columns_from_plain(model.columns_)
+    schema = schema_of(imputer)
     if any(column.kind == CATEGORY for column in schema.columns):
         raise CallError("The model uses categories (--one-hot), which need the whole table.")
-    if read_marks((*reading.missing_values, *model.marks_)).numbers:
+    if marks_of(imputer, reading.missing_values).numbers:
         raise CallError("--missing-values needs the whole table: turn such cells into nulls first.")
     layout = read_layout(place)
     found = match_columns(schema, layout.names).schema
+    apply_options(imputer, fitting, found)
     names = [column.name for column in schema.columns if column.kind == NUMBER]
     refuse_unknown(names, layout)
-    extra = [column.name for column in found.columns if column.name not in names]
-    if extra:
-        watch.note(Note(f"{name_columns(extra)}: not known to the model, passed through."))
-    memory = how.memory or DEFAULT_MEMORY
-    return Ready(open_pieces(place, layout, found, names, memory), model, None)
+    tell_extra(found, watch)
+    return PiecesAndModel(open_pieces(place, layout, found, names, _memory(reading)), imputer, None)
 
 
-def _used(model: TableModel) -> list[str]:
-    return [str(name) for name in model.feature_names_in_]
-
-
-def _fill(ready: Ready, writing: Writing, watch: Watch) -> np.ndarray:
+def _fill(
+    ready: PiecesAndModel, fitting: Fitting, how: Streaming, writing: Writing, watch: Watch
+) -> np.ndarray:
     """Write the table with its gaps filled; return how many there were in each column used."""
     assert writing.path is not None
-    table, model = ready.table, ready.model
+    table = ready.table
     types = output_types(table, round_whole=writing.round_whole)
-    bounds = np.array(model.bounds_, dtype=float).T
-    total = len(table.source.pieces)
-    watch.stage(f"Writing {writing.path.name}", total, "pieces")
+    mixture = copy.copy(ready.imputer.mixture_)
+    mixture.set_params(engine=how.scheduler or "threads", n_jobs=fitting.threads)
+    watch.stage(f"Writing {writing.path.name}", len(table.source.pieces), "pieces")
     n_filled = np.zeros(table.source.d, dtype=int)
     source = table.source._replace(names=None)
+    parts = fill_source(mixture, source, allowed_values(ready.imputer))
     with (
-        telling(_used(model), watch),
-        writing_pieces(writing.path, types, raw=writing.raw) as write,
+        telling(watch),
+        writing_to(writing.path, types.names, None, watch, raw=writing.raw) as sink,
     ):
-        for number, part in enumerate(fill_source(model.mixture_, source, bounds)):
-            write(join_columns(table, number, part, types))
+        for number, part in enumerate(parts):
+            sink.write(join_columns(table, number, part, types))
             n_filled += part.n_filled
             watch.step(number + 1)
     return n_filled

@@ -62,12 +62,18 @@ def e_step(
 def sum_blocks(
     solver: Solver, prepared: Any, weights: np.ndarray, blocks: Sequence[Block], total: Statistics
 ) -> Statistics:
-    """Add the statistics of the blocks to `total`, one after the other, and return it."""
-    for block in blocks:
-        visit = solver.visit(prepared, block)
-        log_prob, resp = responsibilities(visit.log_density, weights)
-        total.log_likelihood[...] += block.weight @ log_prob
-        solver.accumulate(prepared, block, visit, resp * block.weight[:, None], total)
+    """Add the statistics of the blocks to `total`, one after the other, and return it.
+
+    Where a matrix of a pattern has no factor, the log-likelihood becomes NaN: the pass is void.
+    """
+    try:
+        for block in blocks:
+            visit = solver.visit(prepared, block)
+            log_prob, resp = responsibilities(visit.log_density, weights)
+            total.log_likelihood[...] += block.weight @ log_prob
+            solver.accumulate(prepared, block, visit, resp * block.weight[:, None], total)
+    except np.linalg.LinAlgError:
+        total.log_likelihood[...] = np.nan
     return total
 
 

@@ -17,7 +17,7 @@ from gapmix.engines.choose import open_shard_engine
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.shards import Look, Seen, ShardedRows, build, survey
 from gapmix.engines.shards import Spec as ShardSpec
-from gapmix.engines.sources import Piece, Source, SourceError, least_bytes, read
+from gapmix.engines.sources import Piece, Source, SourceError, label_column, least_bytes, read
 from gapmix.fitting.climb import Task, climb
 from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.matrix import (
@@ -31,6 +31,7 @@ from gapmix.fitting.order import order_fitted, order_spec
 from gapmix.fitting.progress import counter
 from gapmix.fitting.resuming import identify, open_checkpoint
 from gapmix.fitting.spec import Running, Spec, is_diagonal, make_settings
+from gapmix.fitting.starting import refuse_other
 from gapmix.plan import Plan
 from gapmix.plan.patterns import Patterns
 from gapmix.plan.planner import make_plan
@@ -40,6 +41,7 @@ from gapmix.starts.kmeans import MAX_SAMPLE
 from gapmix.structures import STRUCTURES
 from gapmix.threads import count_threads
 from gapmix.units import Scaling
+from gapmix.wording import Advised
 
 SAMPLE_PER_NUMBER = 10  # sampled rows for each mean to be found: K d of them
 STATE_COPIES = 8  # of the parameters, between two passes
@@ -98,30 +100,23 @@ def fit_pieces(
         hashes = running.checkpoint is not None
         seen = _look(engine, source, weight, spec.n_components, seeds[0], hashes=hashes)
         _refuse_too_few(spec, seen, source)
-        structure = STRUCTURES[spec.covariance_type]
-        units = scaling.from_summary(seen.summary, common=structure.COMMON_UNITS)
-        check_magnitudes(units, names)
-        tell(seen.sample, units)
-        sample = make_matrix(
-            seen.sample, seen.sample_weight, names, spec.covariance_type, units=units
-        )
+        sample = _read_sample(spec, seen, names, tell)
         columns, units = sample.columns, sample.units
         spec = order_spec(spec, columns)
         if before is not None:
+            refuse_other(spec, before.parameters, len(columns))
             before = order_fitted(before, columns)
         chosen = _plan(spec, sample.patterns)
+        if len(sample.x) < seen.n_useful:
+            chosen = chosen._replace(n_rows=source.n_rows)
         contents = {"columns": source.d, "pieces": len(source.pieces), "data": seen.digest}
         contents |= {"sample_weight": weight, "X_val": x_val}
         fresh, saved = identify(spec, running, resumed, before, contents)
-        costs = costs_for(chosen.patterns, spec.n_components)
         solver = spec.solver if chosen.forest else chosen.solver
-        engine.load(
-            build,
-            [
-                ShardSpec(piece, own, columns, units, spec.n_components, solver, costs)
-                for piece, _, own in _cut(source, weight)
-            ],
-        )
+        costs = costs_for(sample.patterns, spec.n_components)
+        common = columns, units, spec.n_components, solver, costs
+        shards = [ShardSpec(piece, own, *common) for piece, _, own in _cut(source, weight)]
+        engine.load(build, shards)
         sample_rows = _lay_out(spec, sample)
         rows = ShardedRows(
             engine,
@@ -173,7 +168,8 @@ def fill_piece(spec: FillSpec) -> FilledPiece:
     infinite = np.isinf(x)
     if infinite.any():
         row, column = (int(i) for i in np.argwhere(infinite)[0])
-        raise SourceError(f"Row {spec.first + row}, column {column} holds {x[row, column]}.")
+        label = label_column(spec.piece, column)
+        raise SourceError(f"Row {spec.first + row}, column {label} holds {x[row, column]}.")
     gaps = np.isnan(x)
     filled = densities.fill(spec.density, x).mean
     if spec.bounds is not None:
@@ -213,6 +209,17 @@ def _look(
         np.concatenate([part.sample_weight for part in parts]),
         digest(np.array([part.digest for part in parts])),
     )
+
+
+def _read_sample(
+    spec: Spec, seen: Overview, names: list[str], tell: Callable[[np.ndarray, Scaling], None]
+) -> Matrix:
+    """Return the sampled rows as a fit sees them, in the units of the whole table."""
+    structure = STRUCTURES[spec.covariance_type]
+    units = scaling.from_summary(seen.summary, common=structure.COMMON_UNITS)
+    check_magnitudes(units, names)
+    tell(seen.sample, units)
+    return make_matrix(seen.sample, seen.sample_weight, names, spec.covariance_type, units=units)
 
 
 def _cut(
@@ -268,11 +275,12 @@ def _refuse_little_memory(spec: Spec, n_jobs: int | None, source: Source) -> Non
 def _refuse_too_few(spec: Spec, seen: Overview, source: Source) -> None:
     needed = max(1, spec.n_components)
     if seen.n_useful < needed or len(seen.sample) < needed:
-        raise ValueError(
+        fact = (
             f"Expected n_samples >= n_components, but {spec.n_components} components are "
             f"asked for and the table has {seen.n_useful} rows with an observed value and a "
-            f"positive weight (n_samples = {source.n_rows}). Lower n_components."
+            f"positive weight (n_samples = {source.n_rows})."
         )
+        raise ValueError(Advised(fact, "n_components", "Lower n_components."))
 
 
 def _ticking(items: Iterator[Any], tick: Callable[[], None] | None) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from gapmix import units as scaling
 from gapmix.em.checkpoint import digest
 from gapmix.em.steps import sum_blocks
 from gapmix.engines.contract import ShardEngine
-from gapmix.engines.sources import Piece, SourceError, read
+from gapmix.engines.sources import Piece, SourceError, label_column, read
 from gapmix.parameters import Parameters
 from gapmix.plan.costs import Costs
 from gapmix.plan.forests import Cluster, TreeOptions
@@ -84,8 +84,8 @@ def survey(look: Look) -> Seen:
     if infinite.any():
         row, column = (int(i) for i in np.argwhere(infinite)[0])
         raise SourceError(
-            f"Row {look.first + row}, column {column} holds {x[row, column]}. Every value must be "
-            "finite, or NaN where it is missing."
+            f"Row {look.first + row}, column {label_column(look.piece, column)} holds "
+            f"{x[row, column]}. Every value must be finite, or NaN where it is missing."
         )
     weight = np.ones(len(x)) if look.weight is None else look.weight
     useful = (weight > 0) & ~np.isnan(x).all(axis=1)

@@ -7,7 +7,6 @@ same bits on any number of threads, processes or machines.
 
 from __future__ import annotations
 
-import importlib
 import mmap
 import os
 import re
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from gapmix.storage.extras import need as need
 
 DEFAULT_MEMORY = 2**30  # bytes
 SHARES = 24  # a piece is at most this part of the memory: a few in flight, each in several forms
@@ -209,6 +210,11 @@ def read(piece: Piece) -> np.ndarray:
     return np.array(x, dtype=np.float64, order="C")
 
 
+def label_column(piece: Piece, j: int) -> str:
+    """Return a column of a piece as messages show it: its quoted name, or its number."""
+    return repr(piece.columns[j]) if isinstance(piece, ParquetPiece) else str(j)
+
+
 def to_rows(part: Any) -> np.ndarray:
     """Return a computed partition, an array or a pandas frame, as rows."""
     if hasattr(part, "to_numpy"):
@@ -228,16 +234,6 @@ def read_memory(memory: int | str) -> int:
     if not isinstance(memory, int) or memory < 10**6:
         raise ValueError(f"memory={memory!r} bytes is too little to work with; use 1MB or more.")
     return memory
-
-
-def need(module: str, extra: str) -> Any:
-    """Return an optional module, or raise an error that says how to get it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"{module} is needed for this and is not installed: pip install 'gapmix[{extra}]'."
-        ) from error
 
 
 def least_bytes(d: int) -> int:

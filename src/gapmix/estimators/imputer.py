@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -13,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from gapmix import density
 from gapmix.density import Density
 from gapmix.estimators import checks
-from gapmix.estimators.base import MixtureBased, warn_of_stops
+from gapmix.estimators.base import HANDED_ON, MixtureBased, warn_of_stops
 from gapmix.estimators.bounds import find_constants, read_bounds
 from gapmix.estimators.frames import fill_frame
+from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.random import make_rng
 from gapmix.estimators.validation import (
     column_names,
@@ -87,6 +89,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     constant_ : ndarray of shape (n_features,)
         The value of columns that showed one value only, NaN for the others. Their gaps are filled
         with it, without spread.
+    columns_ : list of dict
+        Of a model that `gapmix fit` wrote: name, kind, whole and levels of each column of its
+        table, those that are not used as well.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -179,6 +184,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         self.constant_ = find_constants(x[weight > 0])
         gaps = np.isnan(x[weight > 0]).any(axis=0)
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
+        self.__dict__.pop("columns_", None)  # of another table
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
         self.selection_ = chosen.candidates
         self.calibration_ = chosen.calibration
@@ -268,16 +274,53 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
 
     def _bounded(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Bring filled values to their column's constant, if it is one, and within its bounds."""
-        constant = ~np.isnan(self.constant_)
-        if not self.bounds and not constant.any():
+        if not self.bounds and np.isnan(self.constant_).all():
             return values
-        values = np.where(constant & np.isnan(x), self.constant_, values)
-        names = column_names(self)
-        low, high = read_bounds(self.bounds, names, getattr(self, "feature_names_in_", None))
-        return np.where(np.isnan(x), np.clip(values, low, high), values)
+        return np.where(np.isnan(x), np.clip(values, *allowed_values(self)), values)
 
     def _finish(self, x: np.ndarray, filled: np.ndarray) -> np.ndarray:
         """Append the indicator's columns, if asked for."""
         if not self.indicated_.size:
             return filled
         return np.column_stack([filled, np.isnan(x[:, self.indicated_])])
+
+
+def allowed_values(imputer: GaussianMixtureImputer) -> np.ndarray:
+    """Return the lowest and highest value filled into each column, (2, d).
+
+    Of a constant column both are its value, or the bound next to it.
+    """
+    names = getattr(imputer, "feature_names_in_", None)
+    low, high = read_bounds(imputer.bounds, column_names(imputer), names)
+    constant = np.clip(imputer.constant_, low, high)
+    return np.where(np.isnan(constant), [low, high], constant)
+
+
+def as_imputer(
+    mixture: GaussianMixture,
+    imputer: GaussianMixtureImputer | None = None,
+    constant: np.ndarray | None = None,
+) -> GaussianMixtureImputer:
+    """Return an imputer, fitted, that fills by a mixture which was fitted by itself.
+
+    An imputer that is given keeps its settings, and what it knows of sizes and intervals if it was
+    fitted to a part of the rows. `constant` (d,) are the values of constant columns, if known.
+    """
+    if imputer is None:
+        imputer = GaussianMixtureImputer(
+            len(mixture.weights_),
+            random_state=mixture.random_state,
+            n_jobs=mixture.n_jobs,
+            **{name: getattr(mixture, name) for name in HANDED_ON},
+        )
+    if not hasattr(imputer, "selection_"):
+        imputer.selection_, imputer.calibration_ = (), None
+    imputer.mixture_ = copy.copy(mixture)
+    imputer.n_features_in_ = d = mixture.n_features_in_
+    if hasattr(mixture, "feature_names_in_"):
+        imputer.feature_names_in_ = mixture.feature_names_in_
+        del imputer.mixture_.feature_names_in_  # rows are given to it without names
+    imputer.constant_ = np.full(d, np.nan) if constant is None else constant
+    imputer.indicated_ = np.empty(0, dtype=int)
+    imputer.n_components_, imputer.n_iter_ = len(mixture.weights_), mixture.n_iter_
+    return imputer

@@ -288,9 +288,12 @@ class GaussianMixture(FittedMixture):
         names = getattr(self, "feature_names_in_", None)
         return open_source(x)._replace(names=None if names is None else tuple(names))
 
+    def _spec(self) -> Spec:
+        return Spec(**{name: getattr(self, name) for name in Spec._fields})
+
     def _check(self) -> tuple[Spec, Running]:
         """Return what is asked for, after checking it."""
-        spec = Spec(**{name: getattr(self, name) for name in Spec._fields})
+        spec = self._spec()
         running = Running(
             self.n_jobs,
             self.engine,

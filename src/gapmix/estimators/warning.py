@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import sklearn
 
-from gapmix.wording import name_columns
+from gapmix.wording import Advised, name_columns
 
 CODE_SHARE = 0.005  # an extreme integer is suspected if at least this share of the values equals it
 
@@ -70,8 +70,9 @@ def warn_codes(x: np.ndarray, weight: np.ndarray, names: list[str]) -> None:
             rest = column[beyond]
             gap = min(abs(rest.min() - code), abs(rest.max() - code))
             if gap > 2.0 * (rest.max() - rest.min()) and np.unique(rest).size >= 5:
-                warn_user(
+                fact = (
                     f"Column {name}: the value {code:g} occurs {n_code} times, far from all others "
-                    f"({rest.min():g} to {rest.max():g}). It is taken as a number. If it stands "
-                    "for a gap, replace it by NaN first."
+                    f"({rest.min():g} to {rest.max():g}). It is taken as a number."
                 )
+                advice = "If it stands for a gap, replace it by NaN first."
+                warn_user(Advised(fact, "missing_values", advice))

@@ -21,8 +21,10 @@ from gapmix.fitting.starting import Start
 from gapmix.plan import Plan
 from gapmix.plan.rows import Rows
 from gapmix.solvers import SOLVERS
+from gapmix.structures.mixtures import parameters_to_internal
 from gapmix.threads import open_engine
 from gapmix.units import Scaling
+from gapmix.wording import Advised
 
 
 class Task(NamedTuple):
@@ -58,7 +60,7 @@ def climb(spec: Spec, task: Task, running: Running) -> Fitted:
     ):
         starts: list[Callable[[], Start]]
         if task.before is not None:
-            at = starting.resume_at(spec, task.before.parameters, task.units)
+            at = parameters_to_internal(task.before.parameters, task.units)
             starts = [lambda: Start(at)]
         else:
             begin = partial(starting.begin, spec, task.start_rows, task.units, engine)
@@ -119,6 +121,10 @@ def _final_value(run: Fit) -> float:
     return max(validation) if validation else run.history[-1].objective
 
 
+class CollapsedFitError(ValueError):
+    """A component collapsed and could not be repaired; the message says what to do."""
+
+
 @contextmanager
 def explaining_collapse(spec: Spec, names: list[str]) -> Iterator[None]:
     """Turn a collapse inside into an error that names component, column and remedies."""
@@ -126,8 +132,8 @@ def explaining_collapse(spec: Spec, names: list[str]) -> Iterator[None]:
         yield
     except CollapseError as error:
         column = "" if error.pivot is None else f" The column is {names[error.pivot]}."
-        raise ValueError(
-            f"{error}{column} Increase reg_covar (now "
-            f"{spec.reg_covar:g}), lower n_components (now {spec.n_components}), or "
-            "leave out columns that repeat others."
-        ) from error
+        advice = (
+            f"Increase reg_covar (now {spec.reg_covar:g}), lower n_components (now "
+            f"{spec.n_components}), or leave out columns that repeat others."
+        )
+        raise CollapsedFitError(Advised(f"{error}{column}", "reg_covar", advice)) from error

@@ -16,7 +16,7 @@ from gapmix.solvers.calibrate import costs_for
 from gapmix.structures import STRUCTURES
 from gapmix.threads import one_blas_thread
 from gapmix.units import Scaling, measure, select_columns
-from gapmix.wording import name_columns
+from gapmix.wording import Advised, name_columns
 
 FARTHEST = 1e100  # standard deviations; with ill-conditioned covariances squares still fit float64
 LARGEST = 1e150  # squares of larger spreads leave the range of float64
@@ -82,11 +82,12 @@ def refuse_too_few(matrix: Matrix, n_components: int) -> None:
     """Raise an error if there are more components than rows."""
     n = len(matrix.x)
     if n < n_components:
-        raise ValueError(
+        fact = (
             f"Expected n_samples >= n_components, but {n_components} components are "
             f"asked for and X has {n} rows with an observed value (n_samples = "
-            f"{matrix.n_given}). Lower n_components."
+            f"{matrix.n_given})."
         )
+        raise ValueError(Advised(fact, "n_components", "Lower n_components."))
 
 
 def plan_rows(spec: Spec, matrix: Matrix, solver: str | TreeOptions) -> tuple[Plan, Rows]:

@@ -12,6 +12,7 @@ from gapmix.fitting.matrix import Matrix, log_unit, plan_rows, refuse_too_few, s
 from gapmix.fitting.order import order_array, order_fitted, order_spec
 from gapmix.fitting.resuming import identify, open_checkpoint
 from gapmix.fitting.spec import Running, Spec, make_settings
+from gapmix.fitting.starting import refuse_other
 from gapmix.plan import TreeOptions
 
 NOWHERE = Running()
@@ -43,6 +44,7 @@ def fit(
     spec = order_spec(spec, matrix.columns)
     target = order_array(target, matrix.columns)
     if before is not None:
+        refuse_other(spec, before.parameters, len(matrix.columns))
         before = order_fitted(before, matrix.columns)
     resumed = open_checkpoint(running, entropy)
     contents = {"columns": matrix.x.shape[1], "data": matrix.x, "sample_weight": matrix.weight}

@@ -22,13 +22,14 @@ from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix.estimators.classifier import GaussianMixtureClassifier
-from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.regressor import GaussianMixtureRegressor
-from gapmix.estimators.tablemodel import TableModel
 from gapmix.modelfile.mixture import (
     MIXTURE_ARRAYS,
     Arrays,
@@ -46,7 +47,6 @@ from gapmix.modelfile.validity import (
     check_classifier,
     check_imputer,
     check_regressor,
-    check_table,
 )
 from gapmix.modelfile.values import decode, encode
 from gapmix.storage.atomicfile import Path, find_target, replace_file
@@ -234,6 +234,43 @@ def _version() -> str:
         return "unknown"
 
 
+class TableModel(BaseEstimator):
+    """What `gapmix fit` wrote before it wrote imputers: read, never written."""
+
+    mixture_: GaussianMixture
+    columns_: Any  # as those of an imputer
+    marks_: Any  # texts that stand for a gap
+    bounds_: Any  # lowest and highest value of each feature
+
+
+OLD_TABLE_MODEL = composed(TableModel, parts=("mixture_",), state=("columns_", "marks_", "bounds_"))
+
+
+def _to_imputer(model: TableModel) -> GaussianMixtureImputer:
+    """Return what is applied today in place of an old model of a table."""
+    names, marks, bounds, columns = (
+        getattr(model, name, None)
+        for name in ("feature_names_in_", "marks_", "bounds_", "columns_")
+    )
+    if (
+        names is None
+        or len(names) != model.mixture_.n_features_in_
+        or not isinstance(marks, list)
+        or not all(isinstance(mark, str) for mark in marks)
+        or not isinstance(bounds, list)
+        or len(bounds) != len(names)
+        or not all(isinstance(pair, list) for pair in bounds)
+    ):
+        raise ModelFileError("Its columns, marks and bounds do not fit together.")
+    model.mixture_.feature_names_in_ = names
+    imputer = as_imputer(model.mixture_)
+    imputer.columns_ = columns
+    imputer.bounds = {name: tuple(pair) for name, pair in zip(names, bounds, strict=True)}
+    imputer.missing_values = marks or np.nan
+    check_imputer(imputer)
+    return imputer
+
+
 CODECS: MappingProxyType[str, Codec] = MappingProxyType(
     {
         "GaussianMixture": Codec(
@@ -247,7 +284,7 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
             parts=("mixture_",),
             state=(
                 *("selection_", "calibration_", "n_components_", "n_iter_"),
-                *("indicated_", "constant_"),
+                *("indicated_", "constant_", "columns_"),
             ),
             check=check_imputer,
         ),
@@ -263,11 +300,10 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
             state=("classes_", "selection_", "priors_", "exponent_", "n_iter_"),
             check=check_classifier,
         ),
-        "TableModel": composed(
-            TableModel,
-            parts=("mixture_",),
-            state=("columns_", "marks_", "bounds_"),
-            check=check_table,
+        "TableModel": OLD_TABLE_MODEL._replace(
+            from_record=lambda content, arrays: _to_imputer(
+                OLD_TABLE_MODEL.from_record(content, arrays)
+            )
         ),
     }
 )

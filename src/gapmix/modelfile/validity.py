@@ -105,26 +105,6 @@ def check_classifier(classifier: Any) -> None:
         _check_selection(each)
 
 
-def check_table(model: Any) -> None:
-    """Check the fitted attributes of a TableModel."""
-    d, found = model.n_features_in_, model.mixture_.n_features_in_
-    if found != d:
-        raise ModelFileError(f"The mixture has {found} columns, the table {d}.")
-    _held(model, "columns_", list)
-    _held(model, "marks_", list)
-    bounds = _held(model, "bounds_", list)
-    right = len(bounds) == d and all(
-        type(pair) is list
-        and [type(end) for end in pair] == [float, float]
-        and pair[0] <= pair[1]
-        and pair[0] < math.inf
-        and pair[1] > -math.inf
-        for pair in bounds
-    )
-    if not right:
-        raise ModelFileError(f"bounds_ must hold a lowest and a highest value of {d} columns.")
-
-
 def _held(estimator: Any, name: str, *types: type) -> Any:
     """Return a fitted attribute, which must be there and have one of the types exactly."""
     value = getattr(estimator, name, ModelFileError)

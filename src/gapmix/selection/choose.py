@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from gapmix import density
 from gapmix.density import Density
 from gapmix.em.records import Iteration
+from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted, density_of
 from gapmix.fitting.matrix import Matrix, are_useful, make_matrix
 from gapmix.fitting.progress import showing
@@ -60,6 +62,7 @@ class Chosen(NamedTuple):
     advice: tuple[str, ...]  # what to say of fits that did not converge
     blind: Fitted | None = None  # the best size, fitted without what was hidden
     held: np.ndarray | None = None  # (m, d) rows of which something was hidden
+    held_weight: np.ndarray | None = None  # (m,)
     calibration: np.ndarray | None = None  # see sizes.calibrate_intervals
 
 
@@ -71,18 +74,28 @@ def read_rows(task: Task, spec: Spec) -> Matrix:
 def fit_size(
     wanted: Wanted, n_components: int, matrix: Matrix, task: Task, before: Fitted | None = None
 ) -> Fitted:
-    """Return a mixture of this size fitted to rows of the task, from where one stands or afresh."""
+    """Return a mixture of this size fitted to rows of the task, from where one stands or afresh.
+
+    Where it stands may be nowhere: a value that was hidden may be so far out that, beside it, all
+    that was fitted is a point.
+    """
     entropy = np.random.RandomState(wanted.seed).randint(0, 2**31, size=4).tolist()
     # At 1, sizes are shown; at 2, also the starts of every fit.
     verbose = 1 if wanted.running.verbose in (2, 3) else 0
-    return fit(
+    refit = partial(
+        fit,
         wanted.spec._replace(n_components=n_components),
         matrix,
         entropy,
         wanted.running._replace(verbose=verbose),
-        before=before,
         target=task.pooled,
     )
+    if before is None:
+        return refit()
+    try:
+        return refit(before=before)
+    except CollapsedFitError:
+        return refit()
 
 
 def choose(wanted: Wanted, task: Task) -> Chosen:
@@ -91,9 +104,9 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
     With "auto", sizes are compared on cells hidden from them, and the best three are fitted again
     to everything, from where they were, and united.
     """
-    counts = task.weight > 0
-    if not counts.all():  # as if the others were not there
-        task = task._replace(x=task.x[counts], weight=task.weight[counts])
+    useful = are_useful(task.x, task.weight)
+    if useful.any() and not useful.all():  # as if the others were not there
+        task = task._replace(x=task.x[useful], weight=task.weight[useful])
     n_rows = _count_rows(task)
     if wanted.n_components == "auto":
         most = MAX_COMPONENTS if wanted.max_components is None else wanted.max_components
@@ -156,7 +169,8 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
         calibration = _calibrate(model, sample, shown, hidden)
     united = _unite(kept, shares, whole, wanted.running.n_jobs)
     advice = tuple(each.advice for each in kept)
-    return Chosen(united, candidates, advice, blind, sample.x[held], calibration)
+    rows = sample.x[held], sample.weight[held]
+    return Chosen(united, candidates, advice, blind, *rows, calibration)
 
 
 def _calibrate(

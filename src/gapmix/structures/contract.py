@@ -17,6 +17,8 @@ from gapmix.parameters import Parameters
 from gapmix.statistics import Moments, add_rows, scatter_about
 from gapmix.structures.regularizer import Regularizer
 
+LARGEST_VARIANCE = 1e12  # in internal units, where a column of n rows has none above n
+
 
 class Chart(NamedTuple):
     """Coordinates for mixtures of one structure, about one of them; see `em/accelerate.py`."""
@@ -44,9 +46,10 @@ class Structure(ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the means and covariances that maximise the expected objective.
 
-        Components without rows keep theirs. The rows of `mean_shrinkage` at the overall mean move
-        means and widen covariances as rows would, but do not count for the number of rows that
-        covariances are divided by.
+        Components without rows keep theirs, and so do those with so few that a prior would spread
+        them without end. The rows of `mean_shrinkage` at the
+        overall mean move means and widen covariances as rows would, but do not count for the number
+        of rows that covariances are divided by.
         """
         resp = moments.resp
         alive = resp > 0
@@ -59,9 +62,10 @@ class Structure(ABC):
         # A shared covariance is divided by the rows of all components together.
         counted = resp if self.SHARED else safe
         covariances = self.estimate(counted, scatter_about(seen, shift), regularizer)
-        if len(covariances) == len(alive):
+        if not self.SHARED:
+            alive &= self.diagonal(covariances).max(axis=1) < LARGEST_VARIANCE
             covariances[~alive] = parameters.covariances[~alive]
-        return parameters.means + shift, covariances
+        return parameters.means + np.where(alive[:, None], shift, 0.0), covariances
 
     @abstractmethod
     def estimate(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gapmix.estimators.validation import Marks
 from gapmix.tables.dialect import TableError
 
 pl: Any
@@ -21,13 +22,6 @@ USUAL_MARKS = frozenset(
 )
 # In a column of words "none" or "-" may be an answer.
 CATEGORY_MARKS = frozenset(["", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "?"])
-
-
-class Marks(NamedTuple):
-    """What stands for a gap, besides the usual marks."""
-
-    texts: frozenset[str] = frozenset()
-    numbers: tuple[float, ...] = ()
 
 
 class Parsed(NamedTuple):
@@ -48,7 +42,7 @@ def read_marks(values: Sequence[str]) -> Marks:
             numbers.append(float(text))
         except ValueError:
             continue
-    return Marks(frozenset(texts), tuple(number for number in numbers if number == number))
+    return Marks(tuple(number for number in numbers if number == number), frozenset(texts))
 
 
 def parse_numbers(texts: Any, marks: Marks, decimal: str) -> Parsed:
@@ -101,7 +95,7 @@ def guard_formulas(texts: Any, decimal: str) -> tuple[Any, int]:
     if not risky.any():
         return texts, 0
     plain = texts.str.replace(",", ".", literal=True) if decimal == "," else texts
-    risky &= plain.str.strip_chars(" ").cast(pl.Float64, strict=False).is_null()
+    risky &= plain.str.strip_chars().cast(pl.Float64, strict=False).is_null()
     return ("'" + texts).zip_with(risky, texts), int(risky.sum())
 
 

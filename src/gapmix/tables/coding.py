@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
+from gapmix.estimators.validation import Marks
+from gapmix.storage.tablefiles import Dialect
 from gapmix.tables.cells import (
-    Marks,
     parse_levels,
     parse_numbers,
     refuse_infinite,
     write_numbers,
 )
-from gapmix.tables.dialect import Dialect, TableError
+from gapmix.tables.dialect import TableError
 from gapmix.tables.scan import typed_levels, typed_numbers
 from gapmix.tables.schema import (
     CATEGORY,
@@ -27,10 +28,10 @@ from gapmix.tables.schema import (
     Schema,
     features,
     list_columns,
-    show,
     unique_names,
 )
 from gapmix.tables.source import Chunk
+from gapmix.wording import quote
 
 pl: Any
 try:
@@ -165,7 +166,7 @@ def match_columns(fitted: Schema, names: tuple[str, ...]) -> Match:
     if absent:
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         raise TableError(
-            f"The model was fitted with the column {show(absent[0])}{more}, which this table does "
+            f"The model was fitted with the column {quote(absent[0])}{more}, which this table does "
             f"not have: it has {list_columns(names)}. Columns are matched by name."
         )
     columns = tuple(
@@ -188,8 +189,8 @@ def _encode_numbers(
             values = np.full(len(series), np.nan)
         if values is None:
             raise TableError(
-                f"The column {show(column.name)} holds {series.dtype} values; the model was fitted "
-                "with numbers in it."
+                f"The column {quote(column.name)} holds {series.dtype} values; the model was "
+                "fitted with numbers in it."
             )
         for code in marks.numbers:
             values[values == code] = np.nan
@@ -197,12 +198,12 @@ def _encode_numbers(
         parsed = parse_numbers(nw.to_native(series), marks, dialect.decimal)
         if parsed.n_other:
             raise TableError(
-                f"Row {chunk.first_row + parsed.first_other:,}, column {show(column.name)}: "
-                f"{show(parsed.others[0])} is not a number, but the model was fitted with numbers "
+                f"Row {chunk.first_row + parsed.first_other:,}, column {quote(column.name)}: "
+                f"{quote(parsed.others[0])} is not a number, but the model was fitted with numbers "
                 "in this column. If it marks a gap, name it in --missing-values."
             )
         values = parsed.values
-    refuse_infinite(values, chunk.first_row, show(column.name))
+    refuse_infinite(values, chunk.first_row, quote(column.name))
     return values
 
 
@@ -225,31 +226,32 @@ def _decode_numbers(
     whole = column.whole and output.round_whole
     values = np.round(filled) if whole else filled
     if dialect is None:
-        return _decode_typed(cells, gaps, values, whole=whole)
+        return _decode_typed(cells, column, gaps, values, whole=whole)
     if output.typed:  # a text file becomes a Parquet file: texts get types
         keeps_whole = column.whole and (whole or column.n_missing == 0)
-        if keeps_whole and np.abs(values).max(initial=0.0) < 2.0**53:
-            return nw.from_native(pl.Series(values.astype(np.int64)), series_only=True)
-        return nw.from_native(pl.Series(values), series_only=True)
+        typed = values.astype(np.int64) if keeps_whole else values
+        return nw.from_native(pl.Series(typed), series_only=True)
     if not gaps.any():
         return cells
     texts = write_numbers(values[gaps], dialect.decimal, whole=whole)
     return cells.scatter(np.flatnonzero(gaps).tolist(), nw.from_native(texts, series_only=True))
 
 
-def _decode_typed(cells: Any, gaps: np.ndarray, values: np.ndarray, *, whole: bool) -> Any:
-    dtype = cells.dtype
-    if dtype.is_integer() and not whole:
-        if not gaps.any():
-            return cells
-        cells, dtype = cells.cast(nw.Float64), nw.Float64
+def _decode_typed(
+    cells: Any, column: Column, gaps: np.ndarray, values: np.ndarray, *, whole: bool
+) -> Any:
+    """Return typed cells with gaps filled; the type follows from the whole column, not a chunk."""
+    if column.n_missing == 0:
+        return cells
+    if not cells.dtype.is_numeric():  # a column of nulls without a type
+        return nw.new_series(cells.name, values, nw.Float64, backend=cells.implementation)
+    if cells.dtype.is_integer() and not whole:
+        cells = cells.cast(nw.Float64)
     if not gaps.any():
         return cells
-    if not dtype.is_numeric():  # a column of nulls without a type
-        return nw.new_series(cells.name, values, nw.Float64, backend=cells.implementation)
     places = np.flatnonzero(gaps).tolist()
     new = nw.new_series("new", values[gaps], nw.Float64, backend=cells.implementation)
-    return cells.scatter(places, new.cast(dtype))
+    return cells.scatter(places, new.cast(cells.dtype))
 
 
 def _decode_levels(cells: Any, column: Column, gaps: np.ndarray, means: np.ndarray) -> Any:

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from gapmix.storage.tablefiles import Dialect
+
 SAMPLE_BYTES = 2**18
 SAMPLE_RECORDS = 500
 DELIMITERS = "\t;|,"  # the rarest inside numbers and text first
@@ -27,18 +29,6 @@ YEARS = range(1800, 2201)  # whole numbers that are likely names of columns
 
 class TableError(ValueError):
     """A table that cannot be used as it is; the message says where and what to do."""
-
-
-class Dialect(NamedTuple):
-    """How a text table is written."""
-
-    encoding: str = "utf-8"
-    delimiter: str = ","
-    decimal: str = "."
-    quote: str | None = '"'
-    header: bool = True
-    newline: str = "\n"
-    bom: bool = False
 
 
 class Given(NamedTuple):

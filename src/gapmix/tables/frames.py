@@ -8,11 +8,21 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from gapmix.storage.extras import need
 from gapmix.tables.cells import read_marks
 from gapmix.tables.coding import Output, decode, encode, output_names
 from gapmix.tables.scan import Scan, scan
 from gapmix.tables.schema import Roles, Schema, assign_roles
 from gapmix.tables.source import Chunk, open_frame
+
+
+def named_rows(x: np.ndarray, names: Sequence[str]) -> Any:
+    """Return a matrix as a data frame, so that estimators know its columns by name.
+
+    A matrix that is stored by columns is not copied.
+    """
+    arrow = need("pyarrow", "cli")
+    return arrow.table([arrow.array(column) for column in x.T], names=list(names))
 
 
 def read_frame(

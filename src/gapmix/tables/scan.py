@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from gapmix.tables.cells import Marks, parse_levels, parse_numbers, refuse_infinite
+from gapmix.estimators.validation import Marks
+from gapmix.tables.cells import parse_levels, parse_numbers, refuse_infinite
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import (
     CATEGORY,
@@ -24,11 +25,12 @@ from gapmix.tables.schema import (
     features,
     list_columns,
     name_columns,
-    show,
 )
 from gapmix.tables.source import Chunk, Source
+from gapmix.wording import quote
 
-FIT_COPIES = 3.5  # what a fit holds at its peak, in matrices
+FIT_COPIES = 4.5  # what a fit holds at its peak, in matrices
+LARGEST_WHOLE = 2.0**53  # beyond it a float does not hold every whole number
 MOSTLY = 0.5  # a column with this share of numbers is probably meant as one
 
 
@@ -149,8 +151,11 @@ def _look(tally: _Tally, chunk: Chunk, j: int, source: Source, marks: Marks, kee
     tally.n_numbers += len(values) - int(gaps.sum())
     if tally.n_other:
         return
-    refuse_infinite(values, chunk.first_row, show(source.names[j]))
-    tally.whole = tally.whole and bool((values[~gaps] == np.round(values[~gaps])).all())
+    refuse_infinite(values, chunk.first_row, quote(source.names[j]))
+    known = values[~gaps]
+    tally.whole = tally.whole and bool(
+        (known == np.round(known)).all() and np.abs(known).max(initial=0.0) < LARGEST_WHOLE
+    )
     if keep:
         tally.parts.append(values)
 
@@ -168,7 +173,7 @@ def _look_at_levels(tally: _Tally, series: Any, source: Source, marks: Marks, na
     ]
     if len(tally.codes) > MAX_LEVELS:
         raise TableError(
-            f"--one-hot: the column {show(name)} has more than {MAX_LEVELS} levels, so it names "
+            f"--one-hot: the column {quote(name)} has more than {MAX_LEVELS} levels, so it names "
             "rows rather than groups. Leave it out."
         )
     tally.parts.append(np.array(codes, dtype=np.int32))
@@ -192,7 +197,7 @@ def _check_memory(
             f"{needed / 2**30:.2g} GB, and {limit / 2**30:.2g} GB may be used. Use fewer columns "
             "(--columns), or `gapmix fit` on a file with a part of the rows and apply its model to "
             "all of them with --model, which needs little memory. As Parquet, the table can be "
-            "fitted in pieces: --memory 1GB."
+            "fitted in pieces."
         )
 
 
@@ -213,7 +218,8 @@ def _column(name: str, tally: _Tally, n_rows: int) -> Column:
 def _assemble(schema: Schema, tallies: list[_Tally], keep: bool) -> np.ndarray:
     """Return the matrix, giving back the memory of each column's parts as they are copied."""
     layout = features(schema)
-    matrix = np.empty((schema.n_rows if keep else 0, len(layout)))
+    # By columns, so that a frame with their names can be made of it without a copy.
+    matrix = np.empty((schema.n_rows if keep else 0, len(layout)), order="F")
     if not keep:
         return matrix
     for f, feature in enumerate(layout):
@@ -242,10 +248,10 @@ def _notes(source: Source, columns: list[Column], tallies: list[_Tally], n_rows:
             marks = ",".join(tally.others)
             notes.append(
                 Note(
-                    f"Column {show(column.name)} looks like numbers, but row "
-                    f"{tally.first_other:,} has {show(tally.others[0])}: it is passed through "
-                    f"unfilled. If that marks a gap, add --missing-values {show(marks)}; if it is "
-                    f"text, --leave-out {show(column.name)} silences this.",
+                    f"Column {quote(column.name)} looks like numbers, but row "
+                    f"{tally.first_other:,} has {quote(tally.others[0])}: it is passed through "
+                    f"unfilled. If that marks a gap, add --missing-values {quote(marks)}; if it is "
+                    f"text, --leave-out {quote(column.name)} silences this.",
                     warning=True,
                 )
             )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gapmix import wording
+from gapmix.wording import list_names, quote
+
 NUMBER, CATEGORY, TEXT, EMPTY, UNUSED = "number", "category", "text", "empty", "unused"
 MAX_LEVELS = 200
-MAX_SHOWN = 60  # characters of a name or cell shown in a message
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+MAX_LISTED = 8  # names in a message before "and N more"
 
 
 class CallError(ValueError):
@@ -23,7 +24,7 @@ class Column(NamedTuple):
 
     name: str  # as it stands in the table
     kind: str  # NUMBER and CATEGORY are used; the others are passed through
-    whole: bool = False  # numbers, all of them whole
+    whole: bool = False  # numbers, all of them whole and below 2^53
     levels: tuple[str, ...] = ()  # of a category, sorted; the first is the one the others leave out
     n_missing: int = 0
 
@@ -76,10 +77,12 @@ def features(schema: Schema) -> tuple[Feature, ...]:
 def feature_names(schema: Schema) -> list[str]:
     """Return a name for each column of the matrix, all different."""
     names = unique_names([column.name for column in schema.columns])
-    return [
-        names[f.column] if f.level < 0 else f"{names[f.column]}={_level(schema, f)}"
-        for f in features(schema)
-    ]
+    return unique_names(
+        [
+            names[f.column] if f.level < 0 else f"{names[f.column]}={_level(schema, f)}"
+            for f in features(schema)
+        ]
+    )
 
 
 def _level(schema: Schema, feature: Feature) -> str:
@@ -103,14 +106,14 @@ def find_column(names: Sequence[str], name: str, option: str) -> int:
     if places:
         listed = ", ".join(str(j + 1) for j in places)
         raise CallError(
-            f"{option} names the column {show(name)}, but {len(places)} columns have that name "
+            f"{option} names the column {quote(name)}, but {len(places)} columns have that name "
             f"(numbers {listed}). Rename them first."
         )
     near = difflib.get_close_matches(name, names, n=1) or [
         other for other in names if other.strip().lower() == name.strip().lower()
     ]
-    hint = f"Did you mean {show(near[0])}?" if near else f"It has {list_columns(names)}."
-    raise CallError(f"{option}: the table has no column {show(name)}. {hint}")
+    hint = f"Did you mean {quote(near[0])}?" if near else f"It has {list_columns(names)}."
+    raise CallError(f"{option}: the table has no column {quote(name)}. {hint}")
 
 
 def assign_roles(names: Sequence[str], roles: Roles) -> list[str]:
@@ -125,7 +128,7 @@ def assign_roles(names: Sequence[str], roles: Roles) -> list[str]:
         for name in listed if option == "--id" else _split_lists(names, listed):
             j = find_column(names, name, option)
             if role == "pass" and result[j] == "one-hot":
-                raise CallError(f"The column {show(name)} is named by --one-hot and by {option}.")
+                raise CallError(f"The column {quote(name)} is named by --one-hot and by {option}.")
             result[j] = role
     return result
 
@@ -139,18 +142,11 @@ def _split_lists(names: Sequence[str], listed: Sequence[str]) -> list[str]:
     return result
 
 
-def show(text: str) -> str:
-    """Return a name or cell as messages show it: quoted, short, without control characters."""
-    clean = CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-    return f"'{clean}'" if len(clean) <= MAX_SHOWN else f"'{clean[: MAX_SHOWN - 3]}...'"
-
-
-def list_columns(names: Sequence[str], most: int = 8) -> str:
+def list_columns(names: Sequence[str]) -> str:
     """Return names for a message, cut after a few."""
-    shown = ", ".join(show(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    return list_names([quote(name) for name in names], MAX_LISTED)
 
 
 def name_columns(names: Sequence[str]) -> str:
     """Return "Column 'a'" or "Columns 'a', 'b'", to begin a sentence with."""
-    return f"Column{'s' if len(names) > 1 else ''} {list_columns(names)}"
+    return wording.name_columns([quote(name) for name in names], MAX_LISTED)

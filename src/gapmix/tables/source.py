@@ -9,9 +9,11 @@ from typing import Any, NamedTuple, Protocol
 
 import narwhals as nw
 
-from gapmix.tables.dialect import SAMPLE_BYTES, Dialect, Given, TableError, find_dialect
-from gapmix.tables.schema import CallError, Note, show
+from gapmix.storage.tablefiles import Dialect
+from gapmix.tables.dialect import SAMPLE_BYTES, Given, TableError, find_dialect
+from gapmix.tables.schema import CallError, Note
 from gapmix.tables.textfile import MAX_COLUMNS, read_blocks, read_header
+from gapmix.wording import quote
 
 pl: Any
 try:
@@ -128,9 +130,9 @@ def open_table(path: str | Path, given: Given | None = None) -> TextSource | Par
     path = _check_path(path)
     n_bytes = path.stat().st_size
     if n_bytes == 0:
-        raise TableError(f"{show(str(path))} is empty.")
+        raise TableError(f"{quote(str(path))} is empty.")
     if n_bytes > MAX_FILE_BYTES:
-        raise TableError(f"{show(str(path))} has {n_bytes:,} bytes; at most 2^40 are read.")
+        raise TableError(f"{quote(str(path))} has {n_bytes:,} bytes; at most 2^40 are read.")
     with path.open("rb") as file:
         sample = file.read(SAMPLE_BYTES)
     if sample.startswith(b"PAR1"):
@@ -148,22 +150,24 @@ def open_frame(frame: Any) -> FrameSource:
 
 def _check_path(path: str | Path) -> Path:
     if isinstance(path, str) and URL.match(path):
-        raise CallError(f"{show(path)} is an address: nothing is fetched. Download the file first.")
+        raise CallError(
+            f"{quote(path)} is an address: nothing is fetched. Download the file first."
+        )
     path = Path(path)
     if not path.exists():
-        raise CallError(f"There is no file {show(str(path))}.")
+        raise CallError(f"There is no file {quote(str(path))}.")
     if not path.is_file():
-        raise CallError(f"{show(str(path))} is not a file.")
+        raise CallError(f"{quote(str(path))} is not a file.")
     reason = OTHER_FORMATS.get(path.suffix.lower())
     if reason is not None:
-        raise CallError(f"{show(str(path))} is {reason}.")
+        raise CallError(f"{quote(str(path))} is {reason}.")
     return path
 
 
 def _open_parquet(path: Path, n_bytes: int) -> ParquetSource:
     names = _guarded(path, lambda: tuple(pl.read_parquet_schema(path)))
     if len(names) > MAX_COLUMNS:
-        raise TableError(f"{show(str(path))} has {len(names):,} columns; at most {MAX_COLUMNS:,}.")
+        raise TableError(f"{quote(str(path))} has {len(names):,} columns; at most {MAX_COLUMNS:,}.")
     count = _guarded(
         path, lambda: pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
     )
@@ -176,7 +180,7 @@ def _guarded(path: Path, read: Any) -> Any:
         return read()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = str(error).split("\n")[0][:200]
-        raise TableError(f"{show(str(path))} is damaged or no Parquet file ({reason}).") from error
+        raise TableError(f"{quote(str(path))} is damaged or no Parquet file ({reason}).") from error
 
 
 def _notes(dialect: Dialect, given: Given) -> Iterator[Note]:

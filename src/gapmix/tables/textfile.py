@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapmix.tables.dialect import Dialect, TableError, parse_record
+from gapmix.storage.tablefiles import Dialect
+from gapmix.tables.dialect import TableError, parse_record
 
 pl: Any
 try:

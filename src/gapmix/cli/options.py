@@ -1,0 +1,233 @@
+"""The options that commands share, and their checks; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+
+from gapmix.cli.requests import Fitting, Reading, Streaming, Writing
+from gapmix.tables.dialect import Given
+from gapmix.tables.schema import CallError, Roles
+
+HIDDEN = Group("What is hidden", sort_key=0)
+WRITTEN = Group("What is written", sort_key=0)
+TABLE = Group("How the table is read", sort_key=1)
+COLUMNS = Group("Which columns are used", sort_key=2)
+MODEL = Group("How the mixture is fitted", sort_key=3)
+PIECES = Group("Tables in pieces: Parquet, folders of it, .npy", sort_key=4)
+SHOWN = Group("What is shown", sort_key=5)
+DEFAULTS = Fitting()
+
+
+def _list(help_text: str, group: Group, **more: Any) -> Any:
+    """Return a list of texts as an option that may be repeated or hold commas."""
+    return Parameter(
+        help=help_text,
+        group=group,
+        negative="",
+        consume_multiple=False,
+        show_default=False,
+        **more,
+    )
+
+
+def flag(help_text: str, group: Group = WRITTEN) -> Any:
+    """Return a switch that is off unless it is named."""
+    return Parameter(help=help_text, group=group, negative="", show_default=False)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a table is read."""
+
+    missing_values: Annotated[
+        tuple[str, ...],
+        _list(
+            "What marks a gap, besides empty cells, NA, NaN, null and the like: NA,?,-999",
+            TABLE,
+            allow_leading_hyphen=True,
+        ),
+    ] = ()
+    delimiter: Annotated[
+        str | None,
+        Parameter(help="Character between cells, or 'tab'; found by default", group=TABLE),
+    ] = None
+    decimal: Annotated[
+        Literal[".", ","] | None, Parameter(help="Decimal sign; found by default", group=TABLE)
+    ] = None
+    quote: Annotated[
+        str | None, Parameter(help="Quotation mark, or 'none'; \" by default", group=TABLE)
+    ] = None
+    encoding: Annotated[
+        str | None,
+        Parameter(help="Such as utf-8, cp1252, utf-16; found by default", group=TABLE),
+    ] = None
+    header: Annotated[
+        bool | None,
+        Parameter(
+            help="Whether the first line holds names; found by default",
+            group=TABLE,
+            negative="--no-header",
+        ),
+    ] = None
+    memory: Annotated[
+        str | None,
+        Parameter(
+            help="What the work may take, such as 4GB or 500MB; what is free by default",
+            group=TABLE,
+        ),
+    ] = None
+
+    def given(self) -> Given:
+        """Return what is said about the dialect."""
+        delimiter = {"tab": "\t", "\\t": "\t"}.get(self.delimiter or "", self.delimiter)
+        for name, value in (("--delimiter", delimiter), ("--quote", self.quote)):
+            if value is not None and value != "none" and (len(value) != 1 or not value.isascii()):
+                raise CallError(f"{name} must be one ASCII character, and is '{value}'.")
+        if delimiter in ('"', "\n", "\r") or (delimiter and delimiter == self.quote):
+            raise CallError("--delimiter must be neither a quotation mark nor the end of a line.")
+        if delimiter is not None and delimiter == self.decimal:
+            raise CallError(f"--delimiter and --decimal are both '{delimiter}'.")
+        return Given(self.encoding, delimiter, self.decimal, self.quote, self.header)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ColumnOptions:
+    """Which columns are used."""
+
+    columns: Annotated[tuple[str, ...], _list("Use only these: A,B,C", COLUMNS)] = ()
+    leave_out: Annotated[
+        tuple[str, ...], _list("Do not use these; they are passed through", COLUMNS)
+    ] = ()
+    one_hot: Annotated[
+        tuple[str, ...],
+        _list("Use these as categories; gaps get the most probable level", COLUMNS),
+    ] = ()
+
+    def roles(self, row_id: str | None) -> Roles:
+        """Return what is done with columns."""
+        return Roles(self.columns, self.leave_out, self.one_hot, row_id)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class FitOptions:
+    """How a mixture is fitted."""
+
+    components: Annotated[
+        Literal["auto"] | int,
+        Parameter(help="Number of Gaussians, or 'auto' to find it on hidden cells", group=MODEL),
+    ] = "auto"
+    covariance: Annotated[
+        Literal["full", "tied", "diag", "spherical"],
+        Parameter(help="Shape of the covariances", group=MODEL),
+    ] = "full"
+    starts: Annotated[int, Parameter(help="Starts; the best is kept", group=MODEL)] = (
+        DEFAULTS.starts
+    )
+    max_iter: Annotated[int, Parameter(help="Most iterations of a start", group=MODEL)] = (
+        DEFAULTS.max_iter
+    )
+    tol: Annotated[
+        float, Parameter(help="Stop when an iteration gains less than this per row", group=MODEL)
+    ] = DEFAULTS.tol
+    bounds: Annotated[
+        tuple[str, ...],
+        _list("COLUMN=LOW:HIGH, either may be left out: --bounds rain=0:", MODEL),
+    ] = ()
+    seed: Annotated[int, Parameter(help="Same seed, same result", group=MODEL)] = DEFAULTS.seed
+    threads: Annotated[int | None, Parameter(help="Threads; all cores by default", group=MODEL)] = (
+        None
+    )
+    strict: Annotated[bool, flag("Exit with 3 if the fit did not converge", MODEL)] = False
+
+    def fitting(self, plots: Path | None = None) -> Fitting:
+        """Return how a mixture is fitted."""
+        for name, value in (
+            ("--components", 1 if self.components == "auto" else self.components),
+            ("--starts", self.starts),
+            ("--max-iter", self.max_iter),
+            ("--threads", 1 if self.threads is None else self.threads),
+        ):
+            if value < 1:
+                raise CallError(f"{name} must be at least 1, and is {value}.")
+        if not 0 <= self.seed < 2**32:
+            raise CallError(f"--seed must be between 0 and 2^32 - 1, and is {self.seed}.")
+        if not self.tol >= 0:
+            raise CallError(f"--tol must be at least 0, and is {self.tol:g}.")
+        return Fitting(
+            None if self.components == "auto" else self.components,
+            self.covariance,
+            self.starts,
+            self.max_iter,
+            self.tol,
+            self.seed,
+            self.threads,
+            self.bounds,
+            plots,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class PieceOptions:
+    """How a table larger than memory is worked on; any of these makes it read in pieces."""
+
+    scheduler: Annotated[
+        str | None,
+        Parameter(help="Address of a Dask cluster, such as tcp://host:8786", group=PIECES),
+    ] = None
+    checkpoint: Annotated[
+        Path | None,
+        Parameter(
+            help="File for the state of the fit; goes on from it if it is there", group=PIECES
+        ),
+    ] = None
+
+    def streaming(self) -> Streaming:
+        """Return how a table is worked on in pieces."""
+        if self.scheduler is not None and "://" not in self.scheduler:
+            raise CallError(
+                f"--scheduler must be an address such as tcp://host:8786: '{self.scheduler}'."
+            )
+        if self.checkpoint is not None and not self.checkpoint.parent.is_dir():
+            raise CallError(f"There is no folder '{self.checkpoint.parent}' for --checkpoint.")
+        return Streaming(self.scheduler, self.checkpoint)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Shown:
+    """What is shown."""
+
+    json: Annotated[bool, flag("Print the result as JSON on standard output", SHOWN)] = False
+    quiet: Annotated[bool, flag("Show warnings and errors only", SHOWN)] = False
+    plots: Annotated[Path | None, Parameter(help="Folder to draw pictures into", group=SHOWN)] = (
+        None
+    )
+
+
+def read_request(read: ReadOptions, columns: ColumnOptions, row_id: str | None = None) -> Reading:
+    """Return how a table is read."""
+    marks = tuple(part.strip() for value in read.missing_values for part in value.split(","))
+    return Reading(read.given(), columns.roles(row_id), marks, read.memory)
+
+
+def check_writing(writing: Writing) -> None:
+    """Raise an error about options that contradict each other, before any work is done."""
+    if writing.draws is not None and writing.draws < 1:
+        raise CallError(f"--draws must be at least 1, and is {writing.draws}.")
+    if writing.draws is not None and writing.std:
+        raise CallError("--std belongs to conditional means: leave out --draws or --std.")
+    if writing.draw_column and writing.draws is None:
+        raise CallError("--draw-column needs --draws.")
+    if writing.path is None and (writing.draws or 1) > 1 and not writing.draw_column:
+        raise CallError("Several draws need a file name: give --output, or --draw-column.")
+    for target in (writing.path, writing.model_path):
+        if target is not None and not target.parent.is_dir():
+            raise CallError(f"There is no folder '{target.parent}' to write to.")
