@@ -47,6 +47,58 @@ def test_costs_of_another_machine_or_format_are_measured_anew(kept, damage):
     assert calibrate.costs_for(LARGE, 50).sizes == (4, 256)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"node": None},
+        {"node": float("nan")},
+        {"node": -1.0},
+        {"multiply_add": "fast"},
+        {"multiply_add": [1e-9, 1e-9]},
+        {"sizes": [4, 4]},
+        {"sizes": 4},
+        {"scratch": [1e-6]},
+        {"scratch": [1e-6, "x"]},
+        {"delete": [1e-6, -1e-6]},
+        {"solve": {"a": 1}},
+        {"cholesky": [[1e-6], [1e-6]]},
+        {"append": [0.0, float("inf")]},
+    ],
+    ids=str,
+)
+def test_wrong_costs_are_ignored_and_measured_anew(kept, change, monkeypatch, caplog):
+    calibrate._write(calibrate.measure(), kept)
+    record = json.loads(kept.read_text())
+    kept.write_text(json.dumps({**record, **change}))
+    with caplog.at_level("INFO", "gapmix"):
+        assert calibrate.costs_for(LARGE, 50).sizes == (4, 256)
+    assert "holds no costs and is not used" in caplog.text
+    calibrate._kept_costs.cache_clear()
+    assert np.isfinite(calibrate._read(kept).node)  # what was measured took its place
+    kept.write_text(json.dumps({**record, **change}))
+    monkeypatch.setenv("GAPMIX_COSTS", str(kept))
+    assert calibrate.costs_for(SMALL, 1) == costs.DEFAULT
+
+
+@pytest.mark.parametrize("whole", ["[]", "3", "null", "[" * 100_000, "\x00"])
+def test_anything_may_be_in_the_file(kept, whole):
+    kept.parent.mkdir(parents=True)
+    kept.write_text(whole)
+    assert calibrate.costs_for(LARGE, 50).sizes == (4, 256)
+
+
+def test_no_home_is_no_error(kept, monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(calibrate.Path, "home", homeless)
+    assert calibrate.costs_for(LARGE, 50).sizes == (4, 256)
+    assert kept.exists()  # in the cache folder that was given
+    calibrate._kept_costs.cache_clear()
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert calibrate.costs_for(LARGE, 50).sizes == (4, 256)
+
+
 def test_a_file_that_is_named_is_used_as_it_is_whatever_the_table(kept, monkeypatch, tmp_path):
     wanted = costs.DEFAULT._replace(node=1.0)
     calibrate._write(wanted, tmp_path / "mine.json")

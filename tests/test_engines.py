@@ -55,6 +55,13 @@ def client():
         yield client
 
 
+def test_workers_without_gapmix_are_told():
+    with open_local_cluster(1) as cluster, Client(cluster, set_as_default=False) as client:
+        client.run(exec, "import sys; sys.modules['gapmix'] = None")  # as if it were not there
+        with pytest.raises(EngineError, match="gapmix is not installed on 1 of 1 workers"):
+            GaussianMixture(engine=client, **OPTIONS).fit(make_rows(200))
+
+
 @pytest.mark.parametrize("name", SOLVERS)
 def test_packed_statistics_come_back(name):
     rng = np.random.default_rng(0)

@@ -283,3 +283,20 @@ def test_pipelines_searches_and_routing():
         np.testing.assert_array_equal(routed.predict(x), expected.predict(x))
         scores = cross_val_score(model, x, y, cv=3, params={"sample_weight": weight})
     assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("value", [1e6, 0.0, -3.25])
+def test_a_constant_target_is_predicted_without_deviation(value, tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(100, 2)), rng.normal(size=100)
+    y = np.column_stack([np.full(100, value), y])
+    y[::7] = np.nan
+    model = GaussianMixtureRegressor(random_state=0, max_components=2).fit(x, y)
+    gapmix.save(model, tmp_path / "m")
+    for each in (model, gapmix.load(tmp_path / "m")):
+        mean, std = each.predict(x, return_std=True)
+        assert (mean[:, 0] == value).all()
+        assert (std[:, 0] == 0.0).all()
+        assert (std[:, 1] > 0.1).all()
+        assert (each.predict_quantiles(x)[..., 0] == value).all()
+        assert (each.sample_y(x, 3)[:, 0] == value).all()

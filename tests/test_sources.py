@@ -269,3 +269,19 @@ def test_memory_stays_near_the_budget(tmp_path):
     last = pq.read_table(tmp_path / "out.parquet").to_pandas().to_numpy()[-n:]
     assert not np.isnan(last).any()
     np.testing.assert_array_equal(last[~np.isnan(x)], x[~np.isnan(x)])
+
+
+def test_a_name_used_twice_is_told(tmp_path):
+    values = pa.array(np.arange(9.0))
+    pq.write_table(
+        pa.table([values, values, values], names=["a", "b", "a"]), tmp_path / "t.parquet"
+    )
+    with pytest.raises(SourceError, match="the name 'a' is used by 2 columns"):
+        open_source(tmp_path / "t.parquet")
+
+
+def test_whole_numbers_beyond_float64_are_read(tmp_path):
+    table = pa.table({"n": [2**60 + 1, None, 3], "u": pa.array([2**64 - 1, 0, None], pa.uint64())})
+    pq.write_table(table, tmp_path / "t.parquet")
+    x = read(open_source(tmp_path / "t.parquet").pieces[0])
+    np.testing.assert_array_equal(x, [[2.0**60, 2.0**64], [np.nan, 0.0], [3.0, np.nan]])

@@ -39,9 +39,10 @@ class NotPositiveDefiniteError(ValueError):
     """A covariance has no Cholesky factor; `component` says which."""
 
     def __init__(self, component: int, pivot: int) -> None:
+        why = "is a linear combination of the ones before it" if pivot else "has no variance"
         super().__init__(
             f"Component {component}: the covariance is not positive definite "
-            f"(column {pivot} is a linear combination of the ones before it)."
+            f"(column {pivot} {why})."
         )
         self.component = component
         self.pivot = pivot

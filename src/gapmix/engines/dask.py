@@ -18,6 +18,7 @@ from gapmix.engines.contract import EngineError, in_windows
 from gapmix.engines.local import count_bytes
 from gapmix.engines.sources import ArrayPiece, DaskPiece, need, to_rows
 from gapmix.threads import count_threads
+from gapmix.wording import list_names
 
 WINDOW = 32  # results fetched at a time
 ROUND_BYTES = 2**28  # of parameters, times shards, in one round of a pass
@@ -218,6 +219,7 @@ class DaskEngine:
             TimeoutError,
         )
         if isinstance(error, lost):
+            self.refuse_bare_workers()
             raise EngineError(
                 f"The cluster lost a part of the work for good ({type(error).__name__}: {error}). "
                 "Workers may have run out of memory: use more or smaller partitions, or more "
@@ -241,6 +243,21 @@ class DaskEngine:
                 "checkpoint=PATH the fit goes on where it was."
             )
         return seen
+
+    def refuse_bare_workers(self) -> None:
+        """Raise an error if gapmix is not installed where some workers run."""
+        # As text: a function of gapmix itself could not be read there.
+        question = "__import__('importlib.util').util.find_spec('gapmix') is not None"
+        try:
+            found = self._client.sync(self._client._run, eval, question, callback_timeout=ANSWER)
+        except (OSError, TimeoutError, AttributeError):
+            return  # whoever waits for results will tell
+        bare = sorted(address for address, is_there in found.items() if is_there is False)
+        if bare:
+            raise EngineError(
+                f"gapmix is not installed on {len(bare)} of {len(found)} workers of the cluster "
+                f"({list_names(bare[:3])}). Install it there, in the version used here."
+            )
 
     def _ask(self, what: str, **options: Any) -> Any:
         """Return what the scheduler answers, None if it does not within a few seconds."""
@@ -274,7 +291,7 @@ def open_dask(engine: Any, n_jobs: int | None) -> DaskEngine:
     """Return an engine on a client, on the scheduler at an address, or on a cluster of its own."""
     distributed = need("distributed", "dask")
     if isinstance(engine, distributed.Client):
-        return DaskEngine(engine)
+        return _with_gapmix(DaskEngine(engine))
     if engine != "dask":
         try:
             client = distributed.Client(engine, timeout=CONNECT, set_as_default=False)
@@ -283,10 +300,19 @@ def open_dask(engine: Any, n_jobs: int | None) -> DaskEngine:
                 f"engine={engine!r}: no Dask scheduler answered within {CONNECT} s ({error}). "
                 "Check the address, which looks like 'tcp://host:8786'."
             ) from error
-        return DaskEngine(client, owned=(client,))
+        return _with_gapmix(DaskEngine(client, owned=(client,)))
     cluster = open_local_cluster(count_threads(n_jobs))
     client = distributed.Client(cluster, set_as_default=False)
     return DaskEngine(client, owned=(client, cluster))
+
+
+def _with_gapmix(engine: DaskEngine) -> DaskEngine:
+    try:
+        engine.refuse_bare_workers()
+    except BaseException:
+        engine.close()
+        raise
+    return engine
 
 
 def open_local_cluster(n_workers: int) -> Any:

@@ -317,6 +317,12 @@ def _numeric_columns(file: Path, schema: Any, columns: Sequence[str] | None) -> 
     unknown = [name for name in names if name not in schema.names]
     if unknown:
         raise SourceError(f"{file}: there is no column {unknown[0]!r}.")
+    twice = [name for name in names if schema.names.count(name) > 1]
+    if twice:
+        raise SourceError(
+            f"{file}: the name {twice[0]!r} is used by {schema.names.count(twice[0])} columns. "
+            "Give every column its own name."
+        )
     kinds = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     other = [n for n in names if not any(kind(schema.field(n).type) for kind in kinds)]
     if other:

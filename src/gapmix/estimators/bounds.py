@@ -1,4 +1,4 @@
-"""Limits of columns: `{column: (low, high)}` as the user writes it, as two arrays."""
+"""Limits of columns, `{column: (low, high)}` as the user writes it; columns that never vary."""
 
 from __future__ import annotations
 
@@ -55,3 +55,11 @@ def _read_limits(column: Any, limits: Any) -> tuple[float, float]:
     if not low <= high:
         raise wrong
     return low, high
+
+
+def find_constants(x: np.ndarray) -> np.ndarray:
+    """Return the value of columns whose observed values are all the same, NaN for others, (d,)."""
+    observed = ~np.isnan(x)
+    low = np.min(x, axis=0, initial=np.inf, where=observed)
+    high = np.max(x, axis=0, initial=-np.inf, where=observed)
+    return np.where(low == high, low, np.nan)

@@ -15,7 +15,7 @@ from gapmix import density
 from gapmix.density import Density
 from gapmix.estimators import checks
 from gapmix.estimators.base import HANDED_ON, MixtureBased, warn_of_stops
-from gapmix.estimators.bounds import read_bounds
+from gapmix.estimators.bounds import find_constants, read_bounds
 from gapmix.estimators.frames import fill_frame
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.random import make_rng
@@ -181,7 +181,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
-        self.constant_ = _find_constants(x[weight > 0])
+        self.constant_ = find_constants(x[weight > 0])
         gaps = np.isnan(x[weight > 0]).any(axis=0)
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
         self.__dict__.pop("columns_", None)  # of another table
@@ -324,11 +324,3 @@ def as_imputer(
     imputer.indicated_ = np.empty(0, dtype=int)
     imputer.n_components_, imputer.n_iter_ = len(mixture.weights_), mixture.n_iter_
     return imputer
-
-
-def _find_constants(x: np.ndarray) -> np.ndarray:
-    """Return the value of columns whose observed values are all the same, NaN for others, (d,)."""
-    observed = ~np.isnan(x)
-    low = np.min(x, axis=0, initial=np.inf, where=observed)
-    high = np.max(x, axis=0, initial=-np.inf, where=observed)
-    return np.where(low == high, low, np.nan)

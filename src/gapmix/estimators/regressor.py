@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gapmix import density
 from gapmix.estimators import checks
 from gapmix.estimators.base import MixtureBased, warn_of_stops
+from gapmix.estimators.bounds import find_constants
 from gapmix.estimators.random import make_rng
 from gapmix.estimators.validation import (
     column_names,
@@ -58,6 +59,8 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         Number of components of the mixture.
     n_targets_ : int
         Number of targets.
+    constant_ : ndarray of shape (n_targets,)
+        The value of targets that never vary, NaN for others: predicted without any deviation.
     n_iter_ : int
         Iterations of the fit, of the slowest one if several were united.
     n_features_in_ : int
@@ -124,6 +127,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         self.n_components_ = len(self.mixture_.weights_)
         self.n_iter_ = chosen.fitted.n_iter
         self.n_targets_ = n_targets
+        self.constant_ = find_constants(targets[weight > 0])
         self._flat = np.asarray(y).ndim == 1
         return self
 
@@ -131,8 +135,9 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         """Return E[y | x_o] of each row, and with `return_std` the standard deviation of y."""
         joint = self._joint(X)
         filled = density.fill(self._density(), joint, spread=return_std)
-        mean = self._targets(filled.mean)
-        return (mean, self._targets(filled.std)) if return_std else mean
+        mean = self._targets(filled.mean, self.constant_)
+        still = np.where(np.isnan(self.constant_), np.nan, 0.0)
+        return (mean, self._targets(filled.std, still)) if return_std else mean
 
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return quantiles of y given x_o, (n_levels, n_samples) or with targets as last axis."""
@@ -146,7 +151,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         if wanted.ndim != 1 or not wanted.size or not ((wanted > 0) & (wanted < 1)).all():
             raise wrong
         joint = self._joint(X)
-        return self._targets(density.quantiles(self._density(), joint, wanted))
+        return self._targets(density.quantiles(self._density(), joint, wanted), self.constant_)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Return draws of y given x_o, the draws along the last axis.
@@ -157,7 +162,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         checks.check_positive_int("n_samples", n_samples)
         joint = self._joint(X)
         drawn = density.draw(self._density(), joint, n_samples, make_rng(random_state))
-        draws = self._targets(drawn)
+        draws = self._targets(drawn, self.constant_)
         return np.moveaxis(draws, 0, -1)
 
     def _density(self) -> density.Density:
@@ -171,7 +176,8 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         check_reach(joint, self.mixture_._scaling, column_names(self))
         return joint
 
-    def _targets(self, joint: np.ndarray) -> np.ndarray:
-        """Return the target columns, as flat as y was."""
+    def _targets(self, joint: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return the target columns, those that are `known` (n_targets,) as such, flat as y was."""
         targets = joint[..., self.n_features_in_ :]
+        targets = np.where(np.isnan(known), targets, known)
         return targets[..., 0] if self._flat else targets

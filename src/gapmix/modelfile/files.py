@@ -269,6 +269,7 @@ def _to_imputer(model: TableModel) -> GaussianMixtureImputer:
     imputer.columns_ = columns
     imputer.bounds = {name: tuple(pair) for name, pair in zip(names, bounds, strict=True)}
     imputer.missing_values = marks or np.nan
+    check_imputer(imputer)
     return imputer
 
 
@@ -292,7 +293,7 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
         "GaussianMixtureRegressor": composed(
             GaussianMixtureRegressor,
             parts=("mixture_",),
-            state=("selection_", "n_components_", "n_iter_", "n_targets_", "_flat"),
+            state=("selection_", "n_components_", "n_iter_", "n_targets_", "constant_", "_flat"),
             check=check_regressor,
         ),
         "GaussianMixtureClassifier": composed(

@@ -17,7 +17,7 @@ from gapmix.estimators.validation import column_names
 from gapmix.selection.classes import COOLEST, HOTTEST
 from gapmix.selection.sizes import Candidate
 from gapmix.storage.recordfile import ModelFileError
-from gapmix.units import to_user
+from gapmix.units import select_columns, to_user
 
 SIMPLEX = 1e-8  # what shares may be away from a sum of 1
 NEAR = 1e-6  # what a constant may be away from its column's mean, relative to either
@@ -52,17 +52,7 @@ def check_imputer(imputer: Any) -> None:
     _check_size(imputer)
     _check_selection(_held(imputer, "selection_", tuple))
     _check_calibration(_held(imputer, "calibration_", np.ndarray, type(None)))
-    constant = _held(imputer, "constant_", np.ndarray)
-    if constant.shape != (d,) or constant.dtype != np.float64 or np.isinf(constant).any():
-        raise ModelFileError(f"constant_ must hold a number or NaN for each of {d} columns.")
-    units = mixture._scaling
-    mean = to_user(units.mean, units)[:d]
-    away = np.abs(constant - mean) > NEAR * (np.abs(mean) + units.scale[:d])
-    if away.any():
-        place = int(np.flatnonzero(away)[0])
-        raise ModelFileError(
-            f"constant_ is {constant[place]:g} for column {place}, whose mean is {mean[place]:g}."
-        )
+    _check_constant(imputer, np.arange(d))
     places = _held(imputer, "indicated_", np.ndarray)
     if places.dtype != np.int64 or places.ndim != 1 or not np.isin(places, np.arange(d)).all():
         raise ModelFileError(f"indicated_ must hold numbers of the {d} columns.")
@@ -88,6 +78,7 @@ def check_regressor(regressor: Any) -> None:
         )
     if flat and n_targets > 1:
         raise ModelFileError(f"{n_targets} targets cannot be flat.")
+    _check_constant(regressor, regressor.n_features_in_ + np.arange(n_targets))
 
 
 def check_classifier(classifier: Any) -> None:
@@ -158,6 +149,22 @@ def _check_selection(selection: Any) -> None:
             raise ModelFileError(f"selection_ has a size that cannot be: {each}.")
     if selection:
         check_shares("shares of selection_", np.array([each.share for each in selection]))
+
+
+def _check_constant(estimator: Any, columns: np.ndarray) -> None:
+    """Check the values of columns that never vary: they are the means of these."""
+    constant = _held(estimator, "constant_", np.ndarray)
+    shape, kind = (len(columns),), np.float64
+    if constant.shape != shape or constant.dtype != kind or np.isinf(constant).any():
+        raise ModelFileError(f"constant_ must hold a number or NaN for each of {shape[0]} columns.")
+    units = select_columns(estimator.mixture_._scaling, columns)
+    mean = to_user(units.mean, units)
+    away = np.abs(constant - mean) > NEAR * (np.abs(mean) + units.scale)
+    if away.any():
+        place = int(np.flatnonzero(away)[0])
+        raise ModelFileError(
+            f"constant_ is {constant[place]:g} for column {place}, whose mean is {mean[place]:g}."
+        )
 
 
 def _check_calibration(calibration: np.ndarray | None) -> None:

@@ -47,7 +47,12 @@ def costs_for(patterns: Patterns, n_components: int) -> Costs:
 
 @cache
 def _kept_costs() -> Costs:
-    path = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gapmix" / "costs.json"
+    folder = os.environ.get("XDG_CACHE_HOME")
+    try:
+        path = (Path(folder) if folder else Path.home() / ".cache") / "gapmix" / "costs.json"
+    except RuntimeError as error:  # nobody's home is known, as in some containers
+        logger.info("measuring this machine (about a second), kept nowhere: %s", error)
+        return measure()
     kept = _read(path)
     if kept is None:
         logger.info("measuring this machine once (about a second), kept in %s", path)
@@ -102,9 +107,24 @@ def _read(path: Path, *, any_machine: bool = False) -> Costs | None:
         if record["format"] != FORMAT or not same:
             return None
         fields: list[Any] = [record[name] for name in Costs._fields]
-        return Costs._make(tuple(field) if isinstance(field, list) else field for field in fields)
-    except (OSError, ValueError, KeyError, TypeError):
+        costs = Costs._make(tuple(field) if isinstance(field, list) else field for field in fields)
+        _check(costs)
+    except FileNotFoundError:
         return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        logger.info("%s holds no costs and is not used: %r", path, error)
+        return None
+    return costs
+
+
+def _check(costs: Costs) -> None:
+    """Raise a ValueError unless all numbers are positive, and sizes increase."""
+    *tables, node, multiply_add = costs
+    single = np.array([node, multiply_add], dtype=float)
+    table = np.array(tables, dtype=float)  # (primitives and sizes, sizes)
+    increase = table.ndim == 2 and table.shape[1] > 1 and (np.diff(table[0]) > 0).all()
+    if not increase or not all(((each > 0) & (each < np.inf)).all() for each in (single, table)):
+        raise ValueError("costs must be positive, at increasing sizes")
 
 
 def _machine() -> str:
