@@ -114,7 +114,7 @@ class NaivePart:
         rows = np.concatenate(
             [patterns.order[patterns.start[p] : patterns.start[p + 1]] for p in chosen]
         )
-        internal = scaling.to_internal(problem.x[rows], work.units)
+        internal = scaling.to_internal(problem.x[rows][:, work.columns], work.units)
         part = prepare_rows(internal, np.ones(len(rows)), problem.n_components)
         self._work = work._replace(rows=part)
         self._threads = threads

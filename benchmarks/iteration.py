@@ -41,6 +41,7 @@ class Work(NamedTuple):
     settings: Settings
     start: Parameters
     units: scaling.Scaling
+    columns: np.ndarray  # (d,) their numbers in the table, in the order of the work
     plan: Plan
 
 
@@ -98,7 +99,7 @@ def set_up(mixture: GaussianMixture, x: np.ndarray) -> Work:
     start = starting.make_start(
         order_spec(spec, matrix.columns), rows, units, np.random.default_rng(0)
     )
-    return Work(SOLVERS[plan.solver], rows, settings, start, units, plan)
+    return Work(SOLVERS[plan.solver], rows, settings, start, units, matrix.columns, plan)
 
 
 def begin(work: Work) -> State:

@@ -76,9 +76,8 @@ def measure(shape: Shape, client: Client, repeats: int) -> Result:
     x = make_rows(shape)
     source = open_source(x, rows_per_piece=-(-shape.n // shape.n_shards))
     units = scaling.measure(x, np.ones(len(x)))
-    specs = [
-        Spec(piece, None, units, shape.n_components, "dual", DEFAULT) for piece in source.pieces
-    ]
+    common = np.arange(shape.d), units, shape.n_components, "dual", DEFAULT
+    specs = [Spec(piece, None, *common) for piece in source.pieces]
     rng = np.random.default_rng(1)
     parameters = Parameters(
         np.full(shape.n_components, 1.0 / shape.n_components),

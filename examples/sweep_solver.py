@@ -3,18 +3,10 @@
 import numpy as np
 
 from gapmix.solvers import contract, naive
-from gapmix.solvers.naive import SUMS_DIAGONAL, accumulate, moments, notes, precisions, prepare
 
-__all__ = [
-    "SUMS_DIAGONAL",
-    "accumulate",
-    "complete",
-    "moments",
-    "notes",
-    "precisions",
-    "prepare",
-    "visit",
-]
+SUMS_DIAGONAL = naive.SUMS_DIAGONAL
+prepare, accumulate, notes = naive.prepare, naive.accumulate, naive.notes
+moments, precisions = naive.moments, naive.precisions
 
 
 def sweep(sigma, variables):

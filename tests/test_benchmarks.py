@@ -77,10 +77,11 @@ def test_iterations_are_those_of_fit_to_the_bit(name, solver):
     state = iteration.run(work, 3, 2)
     assert np.array_equal(state.parameters.weights, fitted.weights_)
     means = state.parameters.means * work.units.scale + work.units.center
-    assert np.array_equal(means, fitted.means_)
+    at = work.columns
+    assert np.array_equal(means, fitted.means_[:, at])
     scale = work.units.scale
     covariances = state.parameters.covariances * scale[:, None] * scale
-    assert np.array_equal(covariances, fitted.covariances_)
+    assert np.array_equal(covariances, fitted.covariances_[:, at][:, :, at])
     assert state.log_likelihood == fitted.history_[-1].log_likelihood
 
 

@@ -1,5 +1,6 @@
 """Fits that are interrupted go on to the same bits; files of another fit are refused."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -116,8 +117,129 @@ def test_a_checkpoint_of_another_fit_is_refused_by_name(change, what, tmp_path):
     GaussianMixture(3, checkpoint=path, random_state=0).fit(x)
     if what == "data":
         x = x * 1.01
+    options = {"n_components": 3, "random_state": 0, **change}
     with pytest.raises(ValueError, match=f"another fit: its {what} is"):
-        GaussianMixture(**{"n_components": 3, **change}, checkpoint=path).fit(x)
+        GaussianMixture(**options, checkpoint=path).fit(x)
+
+
+def two_tables_of_the_same_moments():
+    first = np.tile([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], (128, 1))
+    second = first.copy()
+    np.random.default_rng(0).shuffle(second[:, 1])
+    return first, second
+
+
+MEANS = np.linspace(-1.0, 1.0, 12).reshape(3, 4)
+OTHERS = {  # what is asked for first, what then, and what the message names
+    "random_state": ({"random_state": 0}, {"random_state": 1}, "random_state"),
+    "means_init": ({"means_init": MEANS}, {"means_init": MEANS + 1}, "means_init"),
+    "no means_init": ({"means_init": MEANS}, {}, "means_init"),
+    "weights_init": (
+        {"weights_init": [0.2, 0.3, 0.5]},
+        {"weights_init": [0.3, 0.2, 0.5]},
+        "weights_init",
+    ),
+    "precisions_init": (
+        {"precisions_init": np.tile(np.eye(4), (3, 1, 1))},
+        {"precisions_init": np.tile(2 * np.eye(4), (3, 1, 1))},
+        "precisions_init",
+    ),
+    "X_val": ({"X_val": make_rows(50, seed=1)}, {"X_val": make_rows(50, seed=2)}, "X_val"),
+    "no X_val": ({}, {"X_val": make_rows(50, seed=2)}, "X_val"),
+    "sample_weight": (
+        {"sample_weight": np.r_[1.0, 2.0, np.ones(198)]},
+        {"sample_weight": np.r_[2.0, 1.0, np.ones(198)]},
+        "sample_weight",
+    ),
+    "order of rows": ({"x": make_rows(200)}, {"x": make_rows(200)[::-1]}, "data"),
+    "shuffled column": (
+        {"x": two_tables_of_the_same_moments()[0]},
+        {"x": two_tables_of_the_same_moments()[1]},
+        "data",
+    ),
+}
+
+
+@pytest.mark.parametrize("in_pieces", [False, True])
+@pytest.mark.parametrize("case", OTHERS)
+def test_whatever_changes_the_result_is_compared(case, in_pieces, tmp_path):
+    *pair, what = OTHERS[case]
+
+    def fit(options):
+        options = {"n_components": 3, "random_state": 0, "max_iter": 10, "tol": 0.0} | options
+        x = options.pop("x", make_rows(200))
+        given = {name: options.pop(name) for name in ("X_val", "sample_weight") if name in options}
+        model = GaussianMixture(**options, checkpoint=tmp_path / "c")
+        return model.fit(open_source(x, rows_per_piece=70) if in_pieces else x, **given)
+
+    first = fit(pair[0])
+    with pytest.raises(ValueError, match=f"another fit: its {what} is"):
+        fit(pair[1])
+    assert same_bits(fit(pair[0]), first)
+
+
+def test_a_last_solution_to_continue_from_is_compared(tmp_path):
+    x, options = make_rows(200), {"n_components": 2, "random_state": 0, "tol": 1e-2}
+    model = GaussianMixture(**options, warm_start=True).fit(x)
+    model.set_params(checkpoint=tmp_path / "c", tol=1e-5).fit(x)
+    with pytest.raises(ValueError, match="another fit: its last solution is"):
+        GaussianMixture(**options, checkpoint=tmp_path / "c").fit(x)
+
+
+@pytest.mark.parametrize("scalar", [np.float64, np.float32])
+def test_a_number_of_another_type_is_the_same_setting(scalar, tmp_path):
+    x, path = make_rows(200), tmp_path / "c"
+    first = GaussianMixture(2, checkpoint=path, reg_covar=2**-10, random_state=0).fit(x)
+    options = {"n_components": np.int64(2), "reg_covar": scalar(2**-10), "random_state": 0}
+    assert same_bits(GaussianMixture(**options, checkpoint=path).fit(x), first)
+
+
+@pytest.mark.parametrize("in_pieces", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"n_init": 3}, {"accelerate": None}, {"max_iter": 7}, {"max_iter": 7, "n_init": 2}],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_asked_for_more_a_fit_goes_on_as_if_it_had_been_asked_at_first(
+    options, in_pieces, tmp_path
+):
+    table = make_rows(300)
+    table = open_source(table, rows_per_piece=70) if in_pieces else table
+    common = {"n_components": 3, "random_state": 0, "n_jobs": 1}
+    asked = (
+        common | {"tol": 1e-6, "max_iter": 300} | {k: options[k] for k in options if k[0] != "m"}
+    )
+    whole = GaussianMixture(**asked).fit(table)
+    path = tmp_path / "c"
+    short = GaussianMixture(**common | {"tol": 1e-2} | options, checkpoint=path).fit(table)
+    longer = GaussianMixture(**asked, checkpoint=path).fit(table)
+    assert same_bits(longer, whole)
+    assert longer.n_iter_ > short.n_iter_
+    assert same_bits(GaussianMixture(**asked, checkpoint=path).fit(table), whole)
+
+
+def test_a_checkpoint_that_cannot_be_written_costs_no_fit(tmp_path, monkeypatch):
+    def refuse(path, chunks):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    x, path = make_rows(200), tmp_path / "c"
+    whole = GaussianMixture(3, tol=1e-6, random_state=0, max_iter=500).fit(x)
+    monkeypatch.setattr(checkpoint, "replace_file", refuse)
+    model = GaussianMixture(3, tol=1e-6, random_state=0, max_iter=500, checkpoint=path)
+    with pytest.warns(RuntimeWarning) as told:
+        model.fit(x)
+    assert len(told) == 1
+    assert f"The checkpoint {path} cannot be written" in str(told[0].message)
+    assert "No space left on device" in str(told[0].message)
+    assert same_bits(model, whole)
+
+
+def test_a_checkpoint_without_a_folder_is_refused_before_work_begins(tmp_path):
+    model = GaussianMixture(3, checkpoint=tmp_path / "nowhere" / "c")
+    with pytest.raises(FileNotFoundError, match="folder to save in does not exist"):
+        model.fit(make_rows(200))
+    assert not hasattr(model, "means_")
 
 
 def test_damage_to_a_checkpoint_is_told(tmp_path):

@@ -20,6 +20,8 @@ from sklearn.datasets import load_iris
 from tests import markdown
 from tests.markdown import DOCS, PAGES, ROOT
 
+import gapmix as gapmix_package
+
 SETUP = ("pip ", "make ", "python -m pip ", "python -m venv ", "git ", "source ")
 RUN = [
     page
@@ -135,6 +137,13 @@ def test_every_page_is_in_one_table_of_contents():
     pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
     found = [entry for page in DOCS.glob("*.md") for entry in markdown.listed(page)]
     assert sorted(entry for entry in found if entry != "auto_examples/index") == sorted(pages)
+
+
+@pytest.mark.parametrize("estimator", [name for name in gapmix_package.__all__ if name[0] == "G"])
+def test_the_guide_says_when_to_change_every_parameter(estimator):
+    page = (DOCS / "parameters.md").read_text()
+    parameters = getattr(gapmix_package, estimator)().get_params(deep=False)
+    assert [name for name in parameters if f"`{name}`" not in page] == []
 
 
 def test_what_is_included_is_there():

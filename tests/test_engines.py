@@ -97,7 +97,8 @@ def test_shards_in_memory_on_disk_and_built_again_give_the_same_bits(monkeypatch
     x = make_rows()
     source = open_source(x, rows_per_piece=300)
     units = scaling.measure(x, np.ones(len(x)))
-    specs = [Spec(piece, None, units, 2, "dual", DEFAULT) for piece in source.pieces]
+    columns = np.arange(x.shape[1])
+    specs = [Spec(piece, None, columns, units, 2, "dual", DEFAULT) for piece in source.pieces]
     parameters = Parameters(
         np.full(2, 0.5), np.eye(2, 6), np.stack([np.eye(6), 2 * np.eye(6)]), "full"
     )

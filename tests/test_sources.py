@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from gapmix import GaussianMixture
 from gapmix import units as scaling
@@ -215,6 +216,21 @@ def test_what_cannot_be_read_is_told_by_file_and_column(tmp_path):
 def test_a_missing_optional_package_is_named():
     with pytest.raises(ImportError, match=r"pip install 'gapmix\[cli\]'"):
         sources.need("no_such_module_here", "cli")
+
+
+def test_the_plan_of_a_table_in_pieces_says_that_it_saw_a_sample(monkeypatch):
+    x = make_rows(3000)
+    monkeypatch.setattr(in_pieces, "MAX_SAMPLE", 1000)
+    monkeypatch.setattr(in_pieces, "SAMPLE_PER_NUMBER", 1)
+    model = GaussianMixture(2, max_iter=2, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(open_source(x, rows_per_piece=500))
+    first = model.plan_.explain().splitlines()[0]
+    assert first.startswith("A table of 3,000 rows; in a sample: ")
+    assert "sample" in model._repr_mimebundle_()["text/html"]
+    with pytest.warns(ConvergenceWarning):
+        model.fit(x)
+    assert model.plan_.explain().startswith("2,997 rows x ")  # three are empty
 
 
 MEMORY_SCRIPT = """

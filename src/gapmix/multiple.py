@@ -319,24 +319,12 @@ def pool(
     # r / (r + 1) = lambda and 1 / (r + 1) = 1 - lambda, also where W is 0
     missing = share + (1.0 - share) * 2.0 / (df + 3.0)
     missing = np.where(between > 0, missing, 0.0)
-    fields: dict[str, Any] = {
-        "estimate": estimate,
-        "std_error": std_error,
-        "low": estimate - reach,
-        "high": estimate + reach,
-        "df": df,
-        "missing_information": missing,
-        "within": within,
-        "between": between,
-        "p_value": p_value,
-    }
-    scalar = q.ndim == 1
-    shaped = {
-        name: float(each) if scalar else np.asarray(each, dtype=float)
-        for name, each in fields.items()
-    }
-    shown = _read_names(names, 1 if scalar else q.shape[1])
-    return Pooled(**shaped, n_imputations=m, level=float(level), names=shown)
+    low, high = estimate - reach, estimate + reach
+    numbers = (estimate, std_error, low, high, df, missing, within, between, p_value)
+    one = q.ndim == 1
+    fields = [float(each) if one else np.asarray(each, dtype=float) for each in numbers]
+    shown = _read_names(names, 1 if one else q.shape[1])
+    return Pooled._make([*fields, m, float(level), shown])
 
 
 def _degrees_of_freedom(share: np.ndarray, m: int, df_complete: float | None) -> np.ndarray:

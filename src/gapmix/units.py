@@ -75,14 +75,14 @@ def merge(left: Summary, right: Summary) -> Summary:
 def from_summary(summary: Summary, *, common: bool = False) -> Scaling:
     """Return the scaling of columns with this summary."""
     exponent, total, mean, variance = summary
-    known, d = total > 0, len(total)
+    known = total > 0
     varies = known & (variance > (4 * np.finfo(float).eps * np.abs(mean)) ** 2)
     if common:
         return _common_scaling(exponent, mean, variance, known, varies)
     spread = np.sqrt(np.where(varies, variance, 1.0))
     # A constant column has no spread: its own magnitude is the only unit there is.
     power = np.where(varies, exponent + np.round(np.log2(spread)).astype(int), exponent)
-    return _finish(exponent, power, mean, np.where(varies, variance, np.nan), known, d)
+    return _finish(exponent, power, mean, np.where(varies, variance, np.nan), known)
 
 
 def _moments(
@@ -112,12 +112,12 @@ def _common_scaling(
     d = exponent.size
     if not varies.any():
         power = np.full(d, int(exponent[known].max(initial=0)))
-        return _finish(exponent, power, mean, np.full(d, np.nan), known, d)
+        return _finish(exponent, power, mean, np.full(d, np.nan), known)
     top = int(exponent[varies].max())
     pooled = np.mean(np.ldexp(variance[varies], 2 * (exponent[varies] - top)))
     power = np.full(d, top + int(np.round(np.log2(pooled) / 2)))
     in_units = np.ldexp(pooled, 2 * (top - power))
-    scaling = _finish(exponent, power, mean, np.where(varies, variance, np.nan), known, d)
+    scaling = _finish(exponent, power, mean, np.where(varies, variance, np.nan), known)
     return scaling._replace(variance=in_units)
 
 
@@ -127,9 +127,8 @@ def _finish(
     mean: np.ndarray,
     variance: np.ndarray,
     known: np.ndarray,
-    d: int,
 ) -> Scaling:
-    scale = np.ldexp(np.ones(d), power)
+    scale = np.ldexp(np.ones(len(power)), power)
     mean_in_units = np.where(known, np.ldexp(mean, exponent - power), 0.0)
     whole = np.round(mean_in_units)
     variance_in_units = np.ldexp(variance, 2 * (exponent - power))

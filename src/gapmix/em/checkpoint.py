@@ -6,9 +6,11 @@ that a process killed at any moment leaves a state from which the fit goes on to
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,6 +25,7 @@ from gapmix.structures import Chart
 
 EVERY_ITERATIONS = 5
 EVERY_SECONDS = 60.0
+ROWS_AT_ONCE = 4096
 KIND = "checkpoint"
 PARAMETERS = ("weights", "means", "covariances")
 OWNERS = ("state.parameters", "state.plain", "state.kept", "best.parameters")
@@ -50,6 +53,8 @@ class Saved(NamedTuple):
 
     identity: dict[str, Any]  # must agree when the fit goes on
     entropy: tuple[int, ...]  # the seed of its starts
+    tol: float  # it was last asked to stop at
+    max_iter: int
     solver: str
     number: int  # the start at work
     progress: Progress | None  # how far that one has come
@@ -64,6 +69,7 @@ class Writer:
         self._saved = saved
         self._n_since = 0
         self._last = time.monotonic()
+        self._has_warned = False
 
     def of_start(self, number: int, best: Fit | None) -> Callable[[Progress], None]:
         """Return what a run calls after every iteration."""
@@ -73,10 +79,24 @@ class Writer:
             self._n_since += 1
             late = time.monotonic() - self._last >= EVERY_SECONDS
             if self._n_since >= EVERY_ITERATIONS or late or progress.stop_reason is not None:
-                write(self._path, self._saved._replace(progress=progress))
+                try:
+                    write(self._path, self._saved._replace(progress=progress))
+                except OSError as error:  # a full disk must not cost the fit
+                    self._warn(error)
                 self._n_since, self._last = 0, time.monotonic()
 
         return save
+
+    def _warn(self, error: OSError) -> None:
+        if not self._has_warned:
+            warnings.warn(
+                f"The checkpoint {os.fspath(self._path)} cannot be written ({error}). The fit goes "
+                "on and tries again later; if it is interrupted, what came after the last "
+                "checkpoint is lost.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        self._has_warned = True
 
 
 def write(path: Path, saved: Saved) -> None:
@@ -85,6 +105,8 @@ def write(path: Path, saved: Saved) -> None:
     content: dict[str, Any] = {
         "identity": saved.identity,
         "entropy": list(saved.entropy),
+        "tol": saved.tol,
+        "max_iter": saved.max_iter,
         "solver": saved.solver,
         "number": saved.number,
         "progress": None,
@@ -127,9 +149,19 @@ def load(path: Path) -> Saved | None:
         ) from error
 
 
+def digest(*arrays: np.ndarray) -> str:
+    """Return a digest of the shapes and contents of arrays."""
+    total = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        total.update(f"{array.shape} {array.dtype.str} ".encode())
+        for first in range(0, len(array), ROWS_AT_ONCE):  # a copy of all would be a second table
+            total.update(array[first : first + ROWS_AT_ONCE].tobytes())
+    return total.hexdigest()
+
+
 def check_identity(saved: Saved, identity: dict[str, Any], path: Path) -> None:
     """Raise an error that names what differs between the fit in the file and this one."""
-    for name in sorted({*saved.identity, *identity}):
+    for name in dict.fromkeys([*identity, *saved.identity]):
         found, wanted = saved.identity.get(name), identity.get(name)
         if found != wanted:
             raise ValueError(
@@ -154,7 +186,9 @@ def _restore(content: dict[str, Any], arrays: Arrays) -> Saved:
         assert parameters is not None
         best = Fit(parameters, history, told["converged"], told["stop"], target, center)
     entropy = tuple(int(number) for number in content["entropy"])
-    return Saved(content["identity"], entropy, content["solver"], content["number"], progress, best)
+    asked = float(content["tol"]), int(content["max_iter"])
+    place = content["solver"], content["number"]
+    return Saved(content["identity"], entropy, *asked, *place, progress, best)
 
 
 def _put_parameters(parameters: Parameters | None, name: str, arrays: Arrays) -> None:

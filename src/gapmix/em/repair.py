@@ -9,7 +9,8 @@ import numpy as np
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.solvers import Solver
 from gapmix.structures import STRUCTURES
-from gapmix.structures.contract import EMPTY_SHARE
+
+EMPTY_SHARE = 1e-6  # a component with less than this share of the rows is empty
 
 
 class CollapseError(ValueError):

@@ -65,9 +65,10 @@ def run(
         events = ()
         held = settings.regularizer._replace(target=resume.target, center=resume.center)
         settings = settings._replace(regularizer=held)
-    state, stop_reason, history = resume.state, resume.stop_reason, list(resume.history)
+    state, history, used = resume.state, list(resume.history), settings.regularizer
+    # by the tol of now
+    stop_reason = None if resume.stop_reason is None else _reason_to_stop(state, settings)
     interrupted = False
-    used = settings.regularizer
     prepared = prepare(solver, state.parameters)
     while stop_reason is None and len(history) < settings.max_iter:
         began = time.perf_counter()

@@ -12,13 +12,13 @@ import numpy as np
 from gapmix import density as densities
 from gapmix import units as scaling
 from gapmix.density import Density
-from gapmix.em import checkpoint
+from gapmix.em.checkpoint import digest
 from gapmix.engines.choose import open_shard_engine
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.shards import Look, Seen, ShardedRows, build, survey
 from gapmix.engines.shards import Spec as ShardSpec
 from gapmix.engines.sources import Piece, Source, SourceError, label_column, least_bytes, read
-from gapmix.fitting.climb import Task, climb, identify
+from gapmix.fitting.climb import Task, climb
 from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.matrix import (
     Matrix,
@@ -29,7 +29,9 @@ from gapmix.fitting.matrix import (
 )
 from gapmix.fitting.order import order_fitted, order_spec
 from gapmix.fitting.progress import counter
+from gapmix.fitting.resuming import identify, open_checkpoint
 from gapmix.fitting.spec import Running, Spec, is_diagonal, make_settings
+from gapmix.fitting.starting import refuse_other
 from gapmix.plan import Plan
 from gapmix.plan.patterns import Patterns
 from gapmix.plan.planner import make_plan
@@ -54,6 +56,7 @@ class Overview(NamedTuple):
     summary: scaling.Summary
     sample: np.ndarray  # (m, d) in the order of the table
     sample_weight: np.ndarray  # (m,)
+    digest: str  # of the contents of all pieces, if that was asked for
 
 
 class FillSpec(NamedTuple):
@@ -90,38 +93,30 @@ def fit_pieces(
     rest is as in `fitting.whole.fit`.
     """
     _refuse_little_memory(spec, running.n_jobs, source)
-    saved = None if running.checkpoint is None else checkpoint.load(running.checkpoint)
-    if saved is not None:
-        entropy = saved.entropy
+    resumed = open_checkpoint(running, entropy)
     n_starts = spec.n_init if before is None else 1
-    seeds = np.random.SeedSequence(entropy).spawn(1 + n_starts)
+    seeds = np.random.SeedSequence(resumed.entropy).spawn(1 + n_starts)
     with open_shard_engine(running.engine, running.n_jobs, source.memory) as engine:
-        seen = _look(engine, source, weight, spec.n_components, seeds[0])
+        hashes = running.checkpoint is not None
+        seen = _look(engine, source, weight, spec.n_components, seeds[0], hashes=hashes)
         _refuse_too_few(spec, seen, source)
-        structure = STRUCTURES[spec.covariance_type]
-        units = scaling.from_summary(seen.summary, common=structure.COMMON_UNITS)
-        check_magnitudes(units, names)
-        tell(seen.sample, units)
-        sample = make_matrix(
-            seen.sample, seen.sample_weight, names, spec.covariance_type, units=units
-        )
+        sample = _read_sample(spec, seen, names, tell)
         columns, units = sample.columns, sample.units
         spec = order_spec(spec, columns)
         if before is not None:
+            refuse_other(spec, before.parameters, len(columns))
             before = order_fitted(before, columns)
         chosen = _plan(spec, sample.patterns)
-        identity = identify(spec, units, seen.total_weight)
-        if saved is not None:
-            checkpoint.check_identity(saved, identity, running.checkpoint)
-        costs = costs_for(chosen.patterns, spec.n_components)
+        if len(sample.x) < seen.n_useful:
+            chosen = chosen._replace(n_rows=source.n_rows)
+        contents = {"columns": source.d, "pieces": len(source.pieces), "data": seen.digest}
+        contents |= {"sample_weight": weight, "X_val": x_val}
+        fresh, saved = identify(spec, running, resumed, before, contents)
         solver = spec.solver if chosen.forest else chosen.solver
-        engine.load(
-            build,
-            [
-                ShardSpec(piece, own, columns, units, spec.n_components, solver, costs)
-                for piece, _, own in _cut(source, weight)
-            ],
-        )
+        costs = costs_for(sample.patterns, spec.n_components)
+        common = columns, units, spec.n_components, solver, costs
+        shards = [ShardSpec(piece, own, *common) for piece, _, own in _cut(source, weight)]
+        engine.load(build, shards)
         sample_rows = _lay_out(spec, sample)
         rows = ShardedRows(
             engine,
@@ -148,7 +143,7 @@ def fit_pieces(
             held_rows,
             (unit, held_unit),
             before,
-            checkpoint.Saved(identity, tuple(entropy), chosen.solver, 0, None, None),
+            fresh._replace(solver=chosen.solver),
             saved,
         )
         return order_fitted(climb(spec, task, running), np.argsort(columns))
@@ -188,6 +183,8 @@ def _look(
     weight: np.ndarray | None,
     n_components: int,
     seed: np.random.SeedSequence,
+    *,
+    hashes: bool,
 ) -> Overview:
     """Return counts, moments of the columns and a random sample of rows, in one pass."""
     n = source.n_rows
@@ -199,7 +196,7 @@ def _look(
     looks = []
     for piece, first, weights in _cut(source, weight):
         low, high = np.searchsorted(chosen, [first, first + piece.n_rows])
-        looks.append(Look(piece, first, weights, chosen[low:high] - first))
+        looks.append(Look(piece, first, weights, chosen[low:high] - first, hashes))
     parts: list[Seen] = list(_ticking(engine.map(survey, looks), counter("survey", len(looks))))
     summary = parts[0].summary
     for part in parts[1:]:
@@ -210,7 +207,19 @@ def _look(
         summary,
         np.concatenate([part.sample for part in parts]),
         np.concatenate([part.sample_weight for part in parts]),
+        digest(np.array([part.digest for part in parts])),
     )
+
+
+def _read_sample(
+    spec: Spec, seen: Overview, names: list[str], tell: Callable[[np.ndarray, Scaling], None]
+) -> Matrix:
+    """Return the sampled rows as a fit sees them, in the units of the whole table."""
+    structure = STRUCTURES[spec.covariance_type]
+    units = scaling.from_summary(seen.summary, common=structure.COMMON_UNITS)
+    check_magnitudes(units, names)
+    tell(seen.sample, units)
+    return make_matrix(seen.sample, seen.sample_weight, names, spec.covariance_type, units=units)
 
 
 def _cut(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix import units as scaling
+from gapmix.em.checkpoint import digest
 from gapmix.em.steps import sum_blocks
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.sources import Piece, SourceError, label_column, read
@@ -35,6 +36,7 @@ class Look(NamedTuple):
     first: int  # number of its first row in the table
     weight: np.ndarray | None  # (n,) row weights; None means 1 each
     chosen: np.ndarray  # rows of the piece that go to the sample
+    hashes: bool  # whether a digest of the rows is asked for
 
 
 class Seen(NamedTuple):
@@ -45,6 +47,7 @@ class Seen(NamedTuple):
     summary: Summary
     sample: np.ndarray  # (m, d) the chosen rows, without useless ones
     sample_weight: np.ndarray  # (m,)
+    digest: str  # of the rows; "" if not asked for
 
 
 class Spec(NamedTuple):
@@ -91,7 +94,8 @@ def survey(look: Look) -> Seen:
     with one_blas_thread():
         summary = scaling.summarize(x, weight)
     total = float(weight.sum())
-    return Seen(int(useful.sum()), total, summary, x[sampled], weight[sampled])
+    contents = digest(x) if look.hashes else ""
+    return Seen(int(useful.sum()), total, summary, x[sampled], weight[sampled], contents)
 
 
 def build(spec: Spec) -> Shard:

@@ -67,7 +67,7 @@ class MixtureBased(GlanceMixin, BaseEstimator):
         checks.check(self._spec(), self._running())
 
     def _spec(self) -> Spec:
-        return Spec(**{name: getattr(self, name) for name in HANDED_ON})
+        return GaussianMixture(**{name: getattr(self, name) for name in HANDED_ON})._spec()
 
     def _running(self) -> Running:
         return Running(self.n_jobs, verbose=self.verbose)

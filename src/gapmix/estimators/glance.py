@@ -69,10 +69,11 @@ def describe(mixture: Any) -> list[tuple[str, str]]:
         counts, observed = count_rows(plan.patterns), plan.patterns.observed
         n, d = int(counts.sum()), observed.shape[1]
         missing = 1.0 - float(counts @ observed.sum(axis=1)) / (n * d)
+        sample = "" if plan.n_rows is None else f"{plan.n_rows:,} rows; in a sample "
         rows.append(
             (
                 "Table",
-                f"{n:,} rows × {d:,} columns, {100 * missing:.1f} % missing in "  # noqa: RUF001
+                f"{sample}{n:,} rows × {d:,} columns, {100 * missing:.1f} % missing in "  # noqa: RUF001
                 f"{len(observed):,} pattern{'' if len(observed) == 1 else 's'}",
             )
         )

@@ -120,7 +120,9 @@ class GaussianMixture(FittedMixture):
     checkpoint : str or path, default=None
         A file that holds the state of the fit, written every few iterations or minutes. If it is
         there when `fit` is called with the same data and parameters, the fit goes on from it, to
-        the same bits as if it had never stopped; delete it to begin afresh.
+        the same bits as if it had never stopped; that of another fit is refused. `tol` and
+        `max_iter` may change, and `random_state=None` takes the seed of the file. Delete it to
+        begin afresh.
 
     Attributes
     ----------
@@ -286,10 +288,20 @@ class GaussianMixture(FittedMixture):
         names = getattr(self, "feature_names_in_", None)
         return open_source(x)._replace(names=None if names is None else tuple(names))
 
+    def _spec(self) -> Spec:
+        return Spec(**{name: getattr(self, name) for name in Spec._fields})
+
     def _check(self) -> tuple[Spec, Running]:
         """Return what is asked for, after checking it."""
-        spec = Spec(**{name: getattr(self, name) for name in Spec._fields})
-        running = Running(**{name: getattr(self, name) for name in Running._fields})
+        spec = self._spec()
+        running = Running(
+            self.n_jobs,
+            self.engine,
+            self.checkpoint,
+            self.verbose,
+            self.verbose_interval,
+            is_seeded=self.random_state is not None,
+        )
         checks.check(spec, running)
         checks.check_switch("warm_start", self.warm_start)
         return spec, running

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix.engines import pieces
 from gapmix.engines.pieces import FilledPiece
-from gapmix.engines.sources import Source, need, open_source
+from gapmix.engines.sources import Source, open_source
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.fitting.spec import Running
-from gapmix.storage.atomicfile import Replacement
+from gapmix.storage.tablefiles import writing_table
 
 
 def impute_source(
@@ -64,10 +63,9 @@ def impute_source(
     names = source.names or tuple(str(j) for j in range(source.d))
     if fitted is not None:
         names = tuple(str(name) for name in fitted)
-    write = _write_csv if path.suffix == ".csv" else _write_parquet
-    with Replacement(path) as stream:
-        parts = fill_source(mixture, source)
-        write(stream, names, (part.x for part in parts))
+    with writing_table(path, list(names)) as write:
+        for part in fill_source(mixture, source):
+            write(part.x)
 
 
 def fill_source(
@@ -90,19 +88,3 @@ def fill_source(
         )
     running = Running(mixture.n_jobs, mixture.engine)
     return pieces.fill_pieces(mixture._density(), source, running, bounds)
-
-
-def _write_parquet(stream: BinaryIO, names: tuple[str, ...], parts: Iterator[np.ndarray]) -> None:
-    arrow, parquet = need("pyarrow", "cli"), need("pyarrow.parquet", "cli")
-    schema = arrow.schema([(name, arrow.float64()) for name in names])
-    # A dictionary of values that hardly repeat costs time and saves nothing.
-    with parquet.ParquetWriter(stream, schema, use_dictionary=False) as writer:
-        for x in parts:
-            writer.write_table(arrow.table(list(x.T.copy()), schema=schema))
-
-
-def _write_csv(stream: BinaryIO, names: tuple[str, ...], parts: Iterator[np.ndarray]) -> None:
-    quoted = ('"' + name.replace('"', '""') + '"' for name in names)
-    stream.write((",".join(quoted) + "\n").encode())
-    for x in parts:
-        stream.writelines((",".join(map(repr, row)) + "\n").encode() for row in x.tolist())

@@ -28,15 +28,6 @@ class Truth(NamedTuple):
     rebuild: Callable[[np.ndarray, np.ndarray], Any]  # values, row numbers -> a table like X
 
 
-class _Guesses(NamedTuple):
-    """What a contender gave, column by column; NaN where it gave nothing."""
-
-    filled: np.ndarray  # (n, d)
-    log_score: np.ndarray  # (d,)
-    coverage: np.ndarray  # (2, d)
-    problems: list[str]  # (d,)
-
-
 def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray) -> list[Score]:
     """Return how a contender fills the hidden cells, by column."""
     x = truth.x
@@ -51,23 +42,19 @@ def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray
             result = contender.fit_transform(truth.rebuild(shown, truth.rows))
             seconds = time.perf_counter() - began
             filled, problems = _read_result(result, contender, shown, hidden, truth, spread)
-            guesses = _Guesses(
-                filled,
-                _log_scores(contender, truth, shown, hidden, spread),
-                _coverages(contender, truth, shown, hidden),
-                problems,
-            )
+            log_score = _log_scores(contender, truth, shown, hidden, spread)
+            coverage = _coverages(contender, truth, shown, hidden)
     except Exception as error:  # whatever goes wrong in a contender is a result, not the end
         seconds = time.perf_counter() - began
         lines = str(error).strip().splitlines()
         problem = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
-        nothing = np.full((2, d), np.nan)
-        guesses = _Guesses(np.full_like(x, np.nan), nothing[0], nothing, [problem] * d)
+        filled, problems = np.full_like(x, np.nan), [problem] * d
+        log_score, coverage = np.full(d, np.nan), np.full((2, d), np.nan)
     scores = []
     for j in np.flatnonzero(hidden.any(axis=0)):
         cells = hidden[:, j]
-        rmse = float(np.sqrt(np.mean((guesses.filled[cells, j] - x[cells, j]) ** 2)))
-        if guesses.problems[j]:
+        rmse = float(np.sqrt(np.mean((filled[cells, j] - x[cells, j]) ** 2)))
+        if problems[j]:
             rmse = np.nan
         scores.append(
             Score(
@@ -77,11 +64,11 @@ def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray
                 int(cells.sum()),
                 rmse / spread[j] if spread[j] > 0 else np.nan,
                 rmse,
-                float(guesses.log_score[j]),
-                float(guesses.coverage[0, j]),
-                float(guesses.coverage[1, j]),
+                float(log_score[j]),
+                float(coverage[0, j]),
+                float(coverage[1, j]),
                 seconds,
-                guesses.problems[j],
+                problems[j],
             )
         )
     return scores

@@ -16,11 +16,11 @@ from gapmix.fitting.climb import explaining_collapse
 from gapmix.fitting.fitted import Fitted, to_fitted
 from gapmix.fitting.matrix import Matrix, log_unit, plan_rows, refuse_too_few
 from gapmix.fitting.spec import Running, Spec, make_settings
-from gapmix.fitting.starting import make_start, resume_at
+from gapmix.fitting.starting import make_start, refuse_other
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.solvers import SOLVERS
 from gapmix.structures import STRUCTURES
-from gapmix.structures.mixtures import parameters_to_user
+from gapmix.structures.mixtures import parameters_to_internal, parameters_to_user
 from gapmix.threads import open_engine
 from gapmix.units import Scaling
 
@@ -61,7 +61,8 @@ def fit_batch(
             if before is None:
                 start = make_start(spec, rows, units, np.random.default_rng(entropy))
             else:
-                start = resume_at(spec, before.parameters, units)
+                refuse_other(spec, before.parameters, len(units.scale))
+                start = parameters_to_internal(before.parameters, units)
             stream = Online(start)
             target, center = _prior(spec, start, units)
         else:

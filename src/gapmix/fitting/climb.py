@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,21 +21,10 @@ from gapmix.fitting.starting import Start
 from gapmix.plan import Plan
 from gapmix.plan.rows import Rows
 from gapmix.solvers import SOLVERS
+from gapmix.structures.mixtures import parameters_to_internal
 from gapmix.threads import open_engine
 from gapmix.units import Scaling
 from gapmix.wording import Advised
-
-# What may change when a fit goes on: how long it runs; and what is in the file already.
-FREE = {"max_iter", "tol", "weights_init", "means_init", "precisions_init"}
-
-
-def identify(spec: Spec, units: Scaling, total_weight: float) -> dict[str, Any]:
-    """Return what a checkpoint must agree with: settings and data, in short."""
-    digest = hashlib.sha256(np.float64(total_weight).tobytes())
-    for array in units:
-        digest.update(np.ascontiguousarray(array).tobytes())
-    settings = {name: repr(value) for name, value in spec._asdict().items() if name not in FREE}
-    return {**settings, "columns": len(units.scale), "data": digest.hexdigest()[:16]}
 
 
 class Task(NamedTuple):
@@ -72,7 +60,7 @@ def climb(spec: Spec, task: Task, running: Running) -> Fitted:
     ):
         starts: list[Callable[[], Start]]
         if task.before is not None:
-            at = starting.resume_at(spec, task.before.parameters, task.units)
+            at = parameters_to_internal(task.before.parameters, task.units)
             starts = [lambda: Start(at)]
         else:
             begin = partial(starting.begin, spec, task.start_rows, task.units, engine)

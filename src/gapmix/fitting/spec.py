@@ -20,27 +20,27 @@ AUTO_ACCELERATE = "quasi-newton"  # needs the fewest passes; see benchmarks/conv
 class Spec(NamedTuple):
     """A mixture that is wanted. Fields are parameters of `GaussianMixture`, by the same names."""
 
-    n_components: int = 1
-    covariance_type: str = "full"
-    tol: float = 1e-3
-    reg_covar: float = 1e-6
-    max_iter: int = 100
-    n_init: int = 1
-    init_params: str = "kmeans"
-    weights_init: Any = None
-    means_init: Any = None
-    precisions_init: Any = None
-    weights: str = "learned"
-    solver: str | TreeOptions = "auto"
-    init_covariance: str = "available"
-    keep_components: float | int | None = None
-    fill: str | float = "mean"
-    diagonal_loading: float = 0.0
-    shrinkage: float | str = 0.0
-    mean_shrinkage: float | str = 0.0
-    validation_fraction: float | None = None
-    patience: int = 3
-    accelerate: str | None = "auto"
+    n_components: int
+    covariance_type: str
+    tol: float
+    reg_covar: float
+    max_iter: int
+    n_init: int
+    init_params: str
+    weights_init: Any
+    means_init: Any
+    precisions_init: Any
+    weights: str
+    solver: str | TreeOptions
+    init_covariance: str
+    keep_components: float | int | None
+    fill: str | float
+    diagonal_loading: float
+    shrinkage: float | str
+    mean_shrinkage: float | str
+    validation_fraction: float | None
+    patience: int
+    accelerate: str | None
 
 
 class Running(NamedTuple):
@@ -51,6 +51,7 @@ class Running(NamedTuple):
     checkpoint: Any = None  # path of a file, or None
     verbose: int = 0
     verbose_interval: int = 10
+    is_seeded: bool = True  # else the seed was drawn, and a checkpoint's is taken instead
 
 
 def is_diagonal(spec: Spec) -> bool:
@@ -70,7 +71,7 @@ def make_settings(
     `target` and `center`, in the user's units, are the covariance and the mean to shrink to, if
     they are known already.
     """
-    d = len(units.scale)
+    d = int(units.known.sum())
     shrinkage = 2.0 * (d + 1) if spec.shrinkage == "auto" else float(spec.shrinkage)
     pull = MEAN_ROWS if spec.mean_shrinkage == "auto" else float(spec.mean_shrinkage)
     share = spec.reg_covar * total_weight / spec.n_components
@@ -87,7 +88,7 @@ def make_settings(
         mean_shrinkage=pull,
         center=None if center is None or pull == 0 else to_internal(center, units),
         loading=loading,
-        n_kept=count_kept(spec.keep_components, d),
+        n_kept=count_kept(spec.keep_components, len(units.scale)),
         fill=spec.fill,
         unit=units.variance,
     )

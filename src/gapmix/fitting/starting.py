@@ -14,7 +14,6 @@ from gapmix.plan.rows import Rows
 from gapmix.solvers import SOLVERS
 from gapmix.starts import kmeans, search
 from gapmix.structures import STRUCTURES
-from gapmix.structures.mixtures import parameters_to_internal
 from gapmix.units import Scaling
 
 
@@ -89,10 +88,10 @@ def make_start(spec: Spec, rows: Rows, units: Scaling, rng: np.random.Generator)
     )
 
 
-def resume_at(spec: Spec, parameters: Parameters, units: Scaling) -> Parameters:
-    """Return the last solution, in the user's units, as a start; refused where it does not fit."""
+def refuse_other(spec: Spec, parameters: Parameters, d: int) -> None:
+    """Raise an error if the last solution is not of the kind that is asked for now."""
     found = (parameters.structure, *parameters.means.shape)
-    wanted = (spec.covariance_type, spec.n_components, len(units.scale))
+    wanted = (spec.covariance_type, spec.n_components, d)
     if found != wanted:
         raise ValueError(
             f"warm_start=True continues from the last solution, which has covariance_type="
@@ -100,7 +99,6 @@ def resume_at(spec: Spec, parameters: Parameters, units: Scaling) -> Parameters:
             f"{wanted[1]} and {wanted[2]} are asked for. Set warm_start=False, or use a new "
             "estimator."
         )
-    return parameters_to_internal(parameters, units)
 
 
 def given_start(

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gapmix.em import checkpoint
-from gapmix.fitting.climb import Task, climb, identify
+from gapmix.fitting.climb import Task, climb
 from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.matrix import Matrix, log_unit, plan_rows, refuse_too_few, set_aside
 from gapmix.fitting.order import order_array, order_fitted, order_spec
+from gapmix.fitting.resuming import identify, open_checkpoint
 from gapmix.fitting.spec import Running, Spec, make_settings
+from gapmix.fitting.starting import refuse_other
 from gapmix.plan import TreeOptions
 
 NOWHERE = Running()
@@ -43,20 +44,17 @@ def fit(
     spec = order_spec(spec, matrix.columns)
     target = order_array(target, matrix.columns)
     if before is not None:
+        refuse_other(spec, before.parameters, len(matrix.columns))
         before = order_fitted(before, matrix.columns)
-    saved = None if running.checkpoint is None else checkpoint.load(running.checkpoint)
-    if saved is not None:
-        entropy = saved.entropy
+    resumed = open_checkpoint(running, entropy)
+    contents = {"columns": matrix.x.shape[1], "data": matrix.x, "sample_weight": matrix.weight}
+    fresh, saved = identify(spec, running, resumed, before, contents | {"X_val": x_val})
     n_starts = spec.n_init if before is None else 1
-    split_seed, *start_seeds = np.random.SeedSequence(entropy).spawn(1 + n_starts)
+    split_seed, *start_seeds = np.random.SeedSequence(resumed.entropy).spawn(1 + n_starts)
     matrix, held = set_aside(spec, matrix, x_val, split_seed)
-    units = matrix.units
-    identity = identify(spec, units, float(matrix.weight.sum()))
-    asked = spec.solver
-    if saved is not None:
-        checkpoint.check_identity(saved, identity, running.checkpoint)
-        if asked == "auto":
-            asked = saved.solver  # a choice by measured time may come out otherwise now
+    units, asked = matrix.units, spec.solver
+    if saved is not None and asked == "auto":
+        asked = saved.solver  # a choice by measured time may come out otherwise now
     chosen, rows = plan_rows(spec, matrix, asked)
     validation = None
     if held is not None:
@@ -76,7 +74,7 @@ def fit(
         validation,
         (log_unit(rows, units), 0.0 if validation is None else log_unit(validation, units)),
         before,
-        checkpoint.Saved(identity, tuple(entropy), chosen.solver, 0, None, None),
+        fresh._replace(solver=chosen.solver),
         saved,
     )
     return order_fitted(climb(spec, task, running), np.argsort(matrix.columns))

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from gapmix.kernels.sources import digest
+from gapmix.kernels import digest
 
 numba: Any
 try:

@@ -10,12 +10,8 @@ column 0, were it stored: element (i, j) is at row + j, and the next row is at r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from gapmix.kernels.vectors import (
     INT,
@@ -222,70 +218,45 @@ def _write_add_squares(a: Writer, b: Writer, k: Value, i: Value, row: Value, pla
         a.store(a.fma(x, b.load(j), a.load(row, j)), row, j)
 
 
-class _Table:
-    """Addresses a matrix (d, d) by variables that differ between the lanes: place (k, LANES)."""
-
-    def __init__(self, context: Any, builder: Any, types_: Any, matrix: Any, place: Any) -> None:
-        self._builder = builder
-        self._matrix = context.make_array(types_[0])(context, builder, matrix)
-        self._place = context.make_array(types_[1])(context, builder, place).data
-
-    def _variable(self, i: Value, lane: int) -> Value:
-        builder = self._builder
-        number = builder.add(builder.mul(i, integer(LANES)), integer(lane))
-        return builder.zext(builder.load(builder.gep(self._place, [number])), INT)
-
-    def lines(self, i: Value) -> list[Value]:
-        """Return where the matrix's rows at place[i] begin, in each lane."""
-        builder = self._builder
-        width = cgutils.unpack_tuple(builder, self._matrix.shape)[1]
-        starts = [builder.mul(self._variable(i, lane), width) for lane in range(LANES)]
-        return [builder.gep(self._matrix.data, [start]) for start in starts]
-
-    def cells(self, lines: list[Value], j: Value) -> Iterator[Value]:
-        """Yield the address of column place[j] of each line, lane by lane."""
-        for lane, line in enumerate(lines):
-            yield self._builder.gep(line, [self._variable(j, lane)])
+def _write_gather_row(
+    matrix: Writer, place: Writer, a: Writer, k: Value, i: Value, row: Value
+) -> None:
+    """Write row i of the triangles = matrix[place[i], place[j]], j >= i."""
+    lines = _lines(matrix, place, i)
+    with a.totals([], i, k) as (j, _):
+        vector = ir.Constant(VECTOR, ir.Undefined)
+        for lane, cell in enumerate(_cells(matrix, place, lines, j)):
+            number = ir.Constant(ir.IntType(32), lane)
+            vector = a.builder.insert_element(vector, a.builder.load(cell), number)
+        a.store(vector, row, j)
 
 
-def _gather_row(typing_context, matrix, place, array, numbers):  # type: ignore[no-untyped-def]
-    """Set row i of the triangles to matrix[place[i], place[j]], j >= i; `numbers` = k, i, row."""
-    signature = types.void(matrix, place, array, types.UniTuple(types.int64, 3))
-
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        table = _Table(context, builder, signature.args, *arguments[:2])
-        a = Writer(context, builder, signature.args[2], arguments[2])
-        k, i, row = cgutils.unpack_tuple(builder, arguments[3], 3)
-        lines = table.lines(i)
-        with a.totals([], i, k) as (j, _):
-            vector = ir.Constant(VECTOR, ir.Undefined)
-            for lane, cell in enumerate(table.cells(lines, j)):
-                number = ir.Constant(ir.IntType(32), lane)
-                vector = builder.insert_element(vector, builder.load(cell), number)
-            a.store(vector, row, j)
-        return context.get_dummy_value()
-
-    return signature, codegen
+def _write_scatter_column(matrix: Writer, place: Writer, a: Writer, k: Value, j: Value) -> None:
+    """Write matrix[place[j], place[i]] += column j of the triangles, i <= j."""
+    builder, lines = a.builder, _lines(matrix, place, j)
+    line, step = a.variable(integer(0)), a.variable(a.minus(k, 1))
+    with a.totals([], 0, a.add(j, 1)) as (i, _):
+        column = a.add(builder.load(line), j)
+        for lane, cell in enumerate(_cells(matrix, place, lines, i)):
+            builder.store(builder.fadd(builder.load(cell), a.element(lane, column)), cell)
+        _next_line(a, line, step)
 
 
-def _scatter_column(typing_context, matrix, place, array, numbers):  # type: ignore[no-untyped-def]
-    """Add column j of the triangles to matrix[place[j], place[i]], i <= j; `numbers` = k, j."""
-    signature = types.void(matrix, place, array, types.UniTuple(types.int64, 2))
+def _lines(matrix: Writer, place: Writer, i: Value) -> list[Value]:
+    """Return where the matrix's rows at place[i] (k, LANES) begin, in each lane."""
+    builder = matrix.builder
+    starts = [builder.mul(_variable(place, i, lane), matrix.width) for lane in range(LANES)]
+    return [builder.gep(matrix.elements, [start]) for start in starts]
 
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        table = _Table(context, builder, signature.args, *arguments[:2])
-        a = Writer(context, builder, signature.args[2], arguments[2])
-        k, j = cgutils.unpack_tuple(builder, arguments[3], 2)
-        lines = table.lines(j)
-        line, step = a.variable(integer(0)), a.variable(a.minus(k, 1))
-        with a.totals([], 0, a.add(j, 1)) as (i, _):
-            column = a.add(builder.load(line), j)
-            for lane, cell in enumerate(table.cells(lines, i)):
-                builder.store(builder.fadd(builder.load(cell), a.element(lane, column)), cell)
-            _next_line(a, line, step)
-        return context.get_dummy_value()
 
-    return signature, codegen
+def _cells(matrix: Writer, place: Writer, lines: list[Value], j: Value) -> Iterator[Value]:
+    """Yield the address of column place[j] of each line, lane by lane."""
+    for lane, line in enumerate(lines):
+        yield matrix.builder.gep(line, [_variable(place, j, lane)])
+
+
+def _variable(place: Writer, i: Value, lane: int) -> Value:
+    return place.builder.zext(place.element(lane, i), INT)
 
 
 factor_corner = function(1, 5, for_each_height(_write_factor_corner))
@@ -299,5 +270,5 @@ solve_up = function(2, 4, for_each_height(_write_solve_up))
 copy = function(2, 2, _write_copy)
 scale = function(2, 1, _write_scale)
 add_squares = function(2, 4, _write_add_squares)
-gather_row: Any = intrinsic(_gather_row)
-scatter_column: Any = intrinsic(_scatter_column)
+gather_row = function(3, 3, _write_gather_row)
+scatter_column = function(3, 2, _write_scatter_column)

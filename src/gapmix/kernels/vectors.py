@@ -32,9 +32,9 @@ class Writer:
     def __init__(self, context: Any, builder: Any, array_type: Any, array: Any) -> None:
         self.builder = builder
         given = context.make_array(array_type)(context, builder, array)
-        self._elements = given.data
+        self.elements = given.data
         self.width = cgutils.unpack_tuple(builder, given.shape)[-1]
-        self._memory = builder.bitcast(self._elements, VECTOR.as_pointer())
+        self._memory = builder.bitcast(self.elements, VECTOR.as_pointer())
 
     def add(self, *terms: Value) -> Value:
         """Return a sum of integers."""
@@ -61,7 +61,7 @@ class Writer:
     def element(self, lane: int, *place: Value) -> Value:
         """Return one lane of a vector."""
         number = self.builder.mul(self.add(*place), integer(LANES))
-        return self.builder.load(self.builder.gep(self._elements, [self.add(number, lane)]))
+        return self.builder.load(self.builder.gep(self.elements, [self.add(number, lane)]))
 
     def load_at(self, *number: Value) -> Value:
         """Return eight numbers of a plain array, from one on."""
@@ -72,12 +72,12 @@ class Writer:
         self.builder.store(value, self._address(*number), align=8)
 
     def _address(self, *number: Value) -> Value:
-        address = self.builder.gep(self._elements, [self.add(*number)])
+        address = self.builder.gep(self.elements, [self.add(*number)])
         return self.builder.bitcast(address, VECTOR.as_pointer())
 
     def splat(self, *number: Value) -> Value:
         """Return a number of a plain array in all lanes."""
-        value = self.builder.load(self.builder.gep(self._elements, [self.add(*number)]))
+        value = self.builder.load(self.builder.gep(self.elements, [self.add(*number)]))
         first, undefined = ir.Constant(ir.IntType(32), 0), ir.Constant(VECTOR, ir.Undefined)
         one = self.builder.insert_element(undefined, value, first)
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
@@ -85,7 +85,7 @@ class Writer:
 
     def store_element(self, value: Value, number: Value) -> None:
         """Store a number in a plain array."""
-        self.builder.store(value, self.builder.gep(self._elements, [integer(number)]))
+        self.builder.store(value, self.builder.gep(self.elements, [integer(number)]))
 
     def sum(self, x: Value) -> Value:
         """Return the sum of a vector, by halves."""

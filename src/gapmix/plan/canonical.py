@@ -41,9 +41,9 @@ def draw_uniform(x: np.ndarray, weight: np.ndarray, rng: np.random.Generator) ->
     Copies of a row get the same.
     """
     order = put_in_order(x, weight)
-    drawn = np.empty((len(order.rows), x.shape[1]))
-    drawn[:, order.columns] = rng.random(drawn.shape)
-    return drawn[order.which]
+    drawn = np.empty((x.shape[1], len(order.rows)))
+    drawn[order.columns] = rng.random(drawn.shape)  # column by column: empty ones are last
+    return drawn.T[order.which]
 
 
 def standardize(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -71,12 +71,16 @@ def _merge_copies(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def order_columns(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the columns in the order of how much they show and of the shape of their values."""
+    """Return the columns in the order of how much they show and of the shape of their values.
+
+    Columns without any value come last, so that they change nothing for the others.
+    """
     z = standardize(x, weight)
     observed = ~np.isnan(z)
     with np.errstate(invalid="ignore"):
         shape = np.where(observed, np.sin(z) + np.cos(0.618 * z), 0.0)
-    return np.argsort((weight @ (shape + 1.414 * observed)) / weight.sum(), kind="stable")
+    keys = weight @ (shape + 1.414 * observed) / weight.sum()
+    return np.argsort(np.where(observed.any(axis=0), keys, np.inf), kind="stable")
 
 
 def _row_keys(z: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from gapmix.plan.forests import PAPER, TREE, Cluster, Route, TreeOptions, make_f
 from gapmix.plan.layout import on_missing_side
 from gapmix.plan.patterns import Patterns, count_rows
 from gapmix.plan.trees import count_changes
+from gapmix.wording import count, short_duration
 
 SOLVERS = ("naive-row", "naive", "paper", "tree", "dual")  # "diagonal" is never asked for
 
@@ -43,6 +44,7 @@ class Plan(NamedTuple):
     reason: str  # why this solver, in a sentence
     forest: tuple[Cluster, ...] = ()  # for the solvers that walk
     text: str = ""  # the plan in words, where its patterns were not kept (model files)
+    n_rows: int | None = None  # of the table, where patterns are those of a sample of its rows
 
     def explain(self) -> str:
         """Return the plan in words: patterns, sides, cost of each alternative, and the choice."""
@@ -54,8 +56,9 @@ class Plan(NamedTuple):
         rows = count_rows(self.patterns)
         n, gaps = int(rows.sum()), int(n_missing @ rows)
         missing_side = on_missing_side(observed)
+        sample = "" if self.n_rows is None else f"A table of {self.n_rows:,} rows; in a sample: "
         lines = [
-            f"{n:,} rows x {d:,} columns, {gaps:,} gaps "
+            f"{sample}{n:,} rows x {d:,} columns, {gaps:,} gaps "
             f"({100 * gaps / max(1, n * d):.1f} % of the cells).",
             f"{len(observed):,} distinct patterns; {int(rows[n_missing == 0].sum()):,} rows are "
             f"complete, {int(rows[n_missing == d].sum()):,} are empty.",
@@ -65,14 +68,13 @@ class Plan(NamedTuple):
             f"(mean {_mean(d - n_missing[~missing_side]):.1f}).",
         ]
         lines += [_explain_forest(self.forest)] if self.forest else []
-        plural = "s" if self.n_components > 1 else ""
-        lines.append(
-            f"Predicted time of one E step with {self.n_components} component{plural}, one thread:"
-        )
+        components = count(self.n_components, "component")
+        of_sample = "" if self.n_rows is None else " on the sample"
+        lines.append(f"Predicted time of one E step{of_sample} with {components}, one thread:")
         for name, cost in sorted(self.seconds.items(), key=lambda item: item[1]):
             remark = "   <- used" if name == self.solver else ""
             remark = "   at least: no tree can do better" if name in self.bounds else remark
-            lines.append(f"  {name:<10} {_duration(cost):>9}{remark}")
+            lines.append(f"  {name:<10} {short_duration(cost):>9}{remark}")
         return "\n".join([*lines, f"Solver: {self.solver}, {self.reason}"])
 
 
@@ -104,7 +106,8 @@ def make_plan(
 
     requested = solver
     if diagonal and solver == "auto":
-        seconds["diagonal"] = 6 * costs.multiply_add * n_components * _cells(patterns)
+        n_cells = float(count_rows(patterns).sum()) * patterns.observed.shape[1]
+        seconds["diagonal"] = 6 * costs.multiply_add * n_components * n_cells
         solver, reason = "diagonal", "because diagonal covariances need no factor."
     elif solver == "auto":
         if seconds["tree"] < seconds["dual"]:
@@ -228,8 +231,8 @@ def _reason(solver: str, seconds: dict[str, float], *, is_built: bool) -> str:
     if not is_built:
         return (
             "because patterns are small: starting each from scratch on its smaller side "
-            f"({_duration(seconds['dual'])}) is predicted to be no slower than the best tree there "
-            f"could be ({_duration(seconds['tree'])})."
+            f"({short_duration(seconds['dual'])}) is predicted to be no slower than the best tree "
+            f"there could be ({short_duration(seconds['tree'])})."
         )
     return (
         "because patterns are far from each other: the best tree is predicted to take "
@@ -254,17 +257,6 @@ def _explain_forest(forest: tuple[Cluster, ...]) -> str:
         f"({n_changes / max(1, edges):.1f} each); depth up to {depth}, at most {slots} "
         "matrices alive."
     )
-
-
-def _cells(patterns: Patterns) -> float:
-    return float(count_rows(patterns).sum()) * patterns.observed.shape[1]
-
-
-def _duration(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} us"
 
 
 def _mean(values: np.ndarray) -> float:

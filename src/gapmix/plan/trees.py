@@ -232,7 +232,7 @@ def add_medians(members: np.ndarray, max_rounds: int = 4) -> np.ndarray:
             break
         members = np.concatenate([members, new])
     while True:
-        degree = _degrees(spanning_tree(members))
+        degree = np.array([len(others) for others in _neighbours(spanning_tree(members))])
         keep = (np.arange(len(members)) < n_real) | (degree >= 3)
         if keep.all():
             return members
@@ -280,11 +280,6 @@ def _neighbours(tree: Tree) -> list[list[int]]:
     return lists
 
 
-def _degrees(tree: Tree) -> np.ndarray:
-    child = tree.parent >= 0
-    return child + np.bincount(tree.parent[child], minlength=len(tree.parent))
-
-
 def best_root(tree: Tree) -> Tree:
     """Re-root a spanning tree so that as few matrices as possible are alive at once.
 
@@ -295,14 +290,8 @@ def best_root(tree: Tree) -> Tree:
     n = len(tree.parent)
     if n == 0:
         return tree
-    order = _top_down(tree.parent)
-    largest = np.zeros((n, 3), dtype=int)  # needs of the branches around each node
-    below = np.ones(n, dtype=int)
-    for node in order[::-1]:
-        below[node] = _need(largest[node])
-        if tree.parent[node] >= 0:
-            _insert(largest[tree.parent[node]], below[node])
-    for node in order:
+    below, largest = _sum_needs(tree.parent)
+    for node in _top_down(tree.parent):
         parent = tree.parent[node]
         if parent >= 0:
             others = list(largest[parent])
@@ -311,6 +300,16 @@ def best_root(tree: Tree) -> Tree:
             _insert(largest[node], _need(others))
     needs = np.array([_need(around) for around in largest])
     return _reroot(tree, int(np.argmin(needs)))
+
+
+def _sum_needs(parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the subtree of each node needs (T,), and its three neediest branches (T, 3)."""
+    need, largest = np.ones(len(parent), dtype=int), np.zeros((len(parent), 3), dtype=int)
+    for node in _top_down(parent)[::-1]:
+        need[node] = _need(largest[node])
+        if parent[node] >= 0:
+            _insert(largest[parent[node]], need[node])
+    return need, largest
 
 
 def _need(branches: np.ndarray | list[int]) -> int:
@@ -338,15 +337,10 @@ def schedule(tree: Tree) -> Walk:
     """
     parent = tree.parent
     n = len(parent)
-    need = np.ones(n, dtype=int)
-    largest = np.zeros((n, 3), dtype=int)
+    need, _ = _sum_needs(parent)
     children: list[list[int]] = [[] for _ in range(n)]
-    top_down = _top_down(parent)
-    for node in top_down[::-1]:
-        need[node] = _need(largest[node])
-        if parent[node] >= 0:
-            _insert(largest[parent[node]], need[node])
-            children[parent[node]].append(int(node))
+    for node in np.flatnonzero(parent >= 0).tolist():
+        children[parent[node]].append(node)
     order, slot = [], np.full(n, -1)
     free: list[int] = []
     n_slots = 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gapmix.estimators.validation import to_matrix
-from gapmix.plots.canvas import BAR, EDGE, FILLED, GAP, SHOWN, new_figure, require_matplotlib
+from gapmix.plots.canvas import BAR, EDGE, FILLED, GAP, gap_colors, group_neighbours, open_axes
 from gapmix.plots.gaps import column_labels
 from gapmix.wording import count, duration, label
 
@@ -61,21 +61,15 @@ def plot_missing(
         raise ValueError(f"X has shape {gaps.shape}; a table with rows and columns is needed.")
     n, d = gaps.shape
     names = column_labels(X, d, feature_names)
-    if ax is None:
-        ax = new_figure(2.5 + 0.16 * min(max(d, 15), 60), 5.0).add_subplot()
-    rows, columns = _cut(n, max_rows), _cut(d, max_columns)
-    share = np.add.reduceat(gaps, rows, axis=0, dtype=np.float64)
-    share = np.add.reduceat(share, columns, axis=1)
-    share /= np.outer(np.diff(np.append(rows, n)), np.diff(np.append(columns, d)))
-    ax.imshow(
-        share,
-        aspect="auto",
-        interpolation="nearest",
-        cmap=colors.LinearSegmentedColormap.from_list("gaps", [SHOWN, GAP]),
-        vmin=0,
-        vmax=1,
-        extent=(-0.5, len(columns) - 0.5, n, 0),
+    ax = open_axes(ax, 2.5 + 0.16 * min(max(d, 15), 60), 5.0)
+    (rows, height), (columns, width) = (
+        group_neighbours(n, max_rows),
+        group_neighbours(d, max_columns),
     )
+    share = np.add.reduceat(gaps, rows, axis=0, dtype=np.float64)
+    share = np.add.reduceat(share, columns, axis=1) / np.outer(height, width)
+    look: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest", **gap_colors()}
+    ax.imshow(share, extent=(-0.5, len(columns) - 0.5, n, 0), **look)
     if len(columns) == d and d <= 60:
         ax.set_xticks(np.arange(d), names, rotation=90, fontsize=8, parse_math=False)
     else:
@@ -110,8 +104,7 @@ def plot_convergence(mixture: Any, *, ax: Axes | None = None) -> Axes:
     >>> plot_convergence(mixture).get_ylabel()
     'log-likelihood per row'
     """
-    require_matplotlib()
-    ax = new_figure(6.5, 4.0).add_subplot() if ax is None else ax
+    ax = open_axes(ax, 6.5, 4.0)
     history = mixture.history_
     iteration = np.arange(1, len(history) + 1)
     objective = [record.objective for record in history]
@@ -127,14 +120,12 @@ def plot_convergence(mixture: Any, *, ax: Axes | None = None) -> Axes:
     ax.xaxis.set_major_locator(ticker.MaxNLocator(8, integer=True))
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, loc="lower right")
-    seconds = sum(record.seconds for record in history)
-    ax.set_title(
+    seconds = duration(sum(record.seconds for record in history))
+    title = (
         f"{count(len(mixture.weights_), 'component')}, {count(len(history), 'iteration')} in "
-        f"{duration(seconds)}\n"
-        f"{mixture.stop_reason_}",
-        fontsize=10,
-        loc="left",
+        f"{seconds}\n{mixture.stop_reason_}"
     )
+    ax.set_title(title, fontsize=10, loc="left")
     return ax
 
 
@@ -176,7 +167,6 @@ def plot_marginals(
     >>> len(plot_marginals(X, np.nan_to_num(X, nan=2.0)).child_axes)
     2
     """
-    require_matplotlib()
     x = np.asarray(to_matrix(X), dtype=np.float64)
     values = np.asarray(to_matrix(filled), dtype=np.float64)
     if x.shape != values.shape:
@@ -192,9 +182,7 @@ def plot_marginals(
         raise ValueError("The table has no gaps beside observed values: nothing was filled.")
     n_across = min(4, len(chosen))
     n_down = -(-len(chosen) // n_across)
-    if ax is None:
-        ax = new_figure(1.0 + 2.6 * n_across, 0.9 + 2.0 * n_down).add_subplot()
-    ax.set_axis_off()
+    ax = open_axes(ax, 1.0 + 2.6 * n_across, 0.9 + 2.0 * n_down, panels=True)
     for place, j in enumerate(chosen):
         down, across = divmod(place, n_across)
         box = (across / n_across, 1 - (down + 1) / n_down, 0.88 / n_across, 0.72 / n_down)
@@ -236,7 +224,6 @@ def plot_images(
     >>> len(plot_images(grid, column_titles=["a", "b", "c"]).child_axes)
     6
     """
-    require_matplotlib()
     grid = np.asarray(images, dtype=np.float64)
     if grid.ndim != 4:
         raise ValueError(
@@ -244,9 +231,7 @@ def plot_images(
             "grid, height and width."
         )
     n_down, n_across = grid.shape[:2]
-    if ax is None:
-        ax = new_figure(0.3 + 1.1 * n_across, 0.5 + 1.1 * n_down).add_subplot()
-    ax.set_axis_off()
+    ax = open_axes(ax, 0.3 + 1.1 * n_across, 0.5 + 1.1 * n_down, panels=True)
     ink = colors.LinearSegmentedColormap.from_list("ink", ["white", "black"])
     look = ink.with_extremes(bad=FILLED)
     low, high = float(np.nanmin(grid)), float(np.nanmax(grid))
@@ -278,9 +263,3 @@ def draw_marginal(ax: Axes, observed: np.ndarray, filled: np.ndarray) -> None:
     ax.xaxis.set_major_locator(ticker.MaxNLocator(4))
     ax.tick_params(labelsize=7)
     ax.spines[["top", "right", "left"]].set_visible(False)
-
-
-def _cut(length: int, most: int) -> np.ndarray:
-    """Return where at most `most` groups of neighbours begin."""
-    n_groups = min(length, max(1, most))
-    return np.arange(n_groups) * length // n_groups

@@ -11,14 +11,22 @@ import numpy as np
 
 from gapmix.estimators.validation import to_matrix
 from gapmix.plan.patterns import Patterns, count_rows, find_patterns
-from gapmix.plots.canvas import EDGE, GAP, SHOWN, new_figure, write_beside
+from gapmix.plots.canvas import (
+    EDGE,
+    GAP,
+    SHOWN,
+    gap_colors,
+    group_neighbours,
+    open_axes,
+    write_beside,
+)
 from gapmix.wording import count, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 with suppress(ImportError):  # told when something is drawn
-    from matplotlib import colors, patches, ticker
+    from matplotlib import patches, ticker
 
 
 def plot_patterns(
@@ -64,15 +72,10 @@ def plot_patterns(
     chosen = np.argsort(-rows, kind="stable")[: max(1, max_patterns)]
     n, d = int(rows.sum()), patterns.observed.shape[1]
     share = rows @ ~patterns.observed / max(1, n)  # (d,) of the rows
-    n_columns = max(1, min(d, max_columns))
-    first = np.arange(n_columns) * d // n_columns
-    width = np.diff(np.append(first, d))  # columns drawn together
+    first, width = group_neighbours(d, max_columns)
     gaps = np.add.reduceat(~patterns.observed[chosen], first, axis=1, dtype=float) / width
-    if ax is None:
-        ax = new_figure(
-            4.5 + 0.16 * max(20, first.size), 2.6 + 0.18 * max(8, chosen.size)
-        ).add_subplot()
-    ax.set_axis_off()
+    size = 4.5 + 0.16 * max(20, first.size), 2.6 + 0.18 * max(8, chosen.size)
+    ax = open_axes(ax, *size, panels=True)
     cells = ax.inset_axes((0.0, 0.0, 0.78, 0.82))
     bars = ax.inset_axes((0.8, 0.0, 0.2, 0.82), sharey=cells)
     strip = ax.inset_axes((0.0, 0.84, 0.78, 0.16), sharex=cells)
@@ -122,14 +125,8 @@ def column_labels(source: Any, d: int, given: Sequence[str] | None) -> list[str]
 def _draw_cells(ax: Axes, gaps: np.ndarray, names: list[str]) -> None:
     """Draw the share of gaps in each cell (B, C), 0 or 1 where it holds one column."""
     n_patterns, n_columns = gaps.shape
-    ax.pcolormesh(
-        np.arange(n_columns + 1) - 0.5,
-        np.arange(n_patterns + 1) - 0.5,
-        gaps,
-        cmap=colors.LinearSegmentedColormap.from_list("gaps", [SHOWN, GAP]),
-        vmin=0,
-        vmax=1,
-    )
+    edges = np.arange(n_columns + 1) - 0.5, np.arange(n_patterns + 1) - 0.5
+    ax.pcolormesh(*edges, gaps, **gap_colors())
     if max(n_columns, n_patterns) <= 60:
         ax.vlines(np.arange(n_columns - 1) + 0.5, -0.5, n_patterns - 0.5, color="w", lw=0.5)
         ax.hlines(np.arange(n_patterns - 1) + 0.5, -0.5, n_columns - 0.5, color="w", lw=0.5)

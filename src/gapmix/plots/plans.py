@@ -12,7 +12,7 @@ from gapmix.plan.forests import Route
 from gapmix.plan.layout import on_missing_side
 from gapmix.plan.patterns import Patterns
 from gapmix.plan.planner import Plan
-from gapmix.plots.canvas import new_figure, require_matplotlib, write_beside
+from gapmix.plots.canvas import open_axes, write_beside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +64,7 @@ def plot_plan(plan: Plan, *, ax: Axes | None = None) -> Axes:
     --------
     >>> import numpy as np
     >>> from gapmix.plan.patterns import find_patterns
-    >>> from gapmix.plan import make_plan
+    >>> from gapmix.plan.planner import make_plan
     >>> from gapmix.plots import plot_plan
     >>> observed = np.array([[True, True, True], [True, True, False], [True, False, False]])
     >>> plan = make_plan(find_patterns(observed), 1, solver="paper")
@@ -72,14 +72,12 @@ def plot_plan(plan: Plan, *, ax: Axes | None = None) -> Axes:
     Solver: paper, because it was asked for.
     3 nodes: 1 from scratch, 2 moved with 2 changes; numbers: variables in its set
     """
-    require_matplotlib()
     if plan.text:
         raise ValueError(
             "This plan was read from a model file, which keeps its words and not its patterns: "
             "print plan.explain(), or draw the table with plot_patterns."
         )
-    ax = new_figure(10.0, 6.0).add_subplot() if ax is None else ax
-    ax.set_axis_off()
+    ax = open_axes(ax, 10.0, 6.0, panels=True)
     inches = ax.get_window_extent().width / ax.figure.dpi
     title = fill(f"Solver: {plan.solver}, {plan.reason}", max(30, int(12 * inches)))
     if not plan.forest:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gapmix.evaluate.scores import COVERAGES, Evaluation, Overall
-from gapmix.plots.canvas import EDGE, FILLED, GAP, RULE, SHOWN, new_figure, require_matplotlib
+from gapmix.plots.canvas import EDGE, FILLED, GAP, RULE, SHOWN, open_axes
 from gapmix.selection.sizes import Candidate
 from gapmix.wording import count, label, listed
 
@@ -30,9 +30,6 @@ LOOKS = (  # marker and fill of one imputer after the other
     ("<", "#ffffff"),
 )
 EVERYTHING = "all columns"
-
-
-# -------------------------------------------------------------------- sizes
 
 
 def plot_selection(estimator: Any, *, ax: Axes | None = None) -> Axes:
@@ -59,10 +56,8 @@ def plot_selection(estimator: Any, *, ax: Axes | None = None) -> Axes:
     >>> print(plot_selection(tried).get_title(loc="left"))
     2 sizes tried; chosen: 2 components
     """
-    require_matplotlib()
     tried = _read_candidates(estimator)
-    ax = new_figure(9.0, 4.0).add_subplot() if ax is None else ax
-    ax.set_axis_off()
+    ax = open_axes(ax, 9.0, 4.0, panels=True)
     for left, name, said in (
         (0.0, "error", "error of hidden cells\n(standard deviations; lower is better)"),
         (0.56, "log_score", "log score of hidden cells\n(higher is better)"),
@@ -100,25 +95,15 @@ def draw_candidates(ax: Axes, tried: tuple[Candidate, ...], values: list[float])
     """Draw values against sizes, the chosen ones with a ring around them."""
     sizes = [each.n_components for each in tried]
     chosen = [i for i, each in enumerate(tried) if each.share > 0]
-    ax.plot(
-        [sizes[i] for i in chosen],
-        [values[i] for i in chosen],
-        linestyle="",
-        marker="o",
-        markersize=15,
-        markerfacecolor=FILLED,
-        markeredgecolor="k",
-        label="chosen",
-    )
+    ring: dict[str, Any] = {"markersize": 15, "markerfacecolor": FILLED, "markeredgecolor": "k"}
+    places = [sizes[i] for i in chosen], [values[i] for i in chosen]
+    ax.plot(*places, linestyle="", marker="o", label="chosen", **ring)
     ax.plot(sizes, values, color=GAP, marker="o", markersize=5, label="tried")
     ax.set_xscale("log")
     ax.set_xticks(sizes, [str(size) for size in sizes])
     ax.xaxis.set_minor_locator(ticker.NullLocator())
     ax.margins(0.12)
     ax.spines[["top", "right"]].set_visible(False)
-
-
-# -------------------------------------------------------------------- contenders
 
 
 def plot_hide_and_score(
@@ -151,12 +136,9 @@ def plot_hide_and_score(
     >>> print(plot_hide_and_score(result).get_title(loc="left"))
     Hidden cells of 150 rows x 4 columns, 2 repeats; marks are means, lines their range
     """
-    require_matplotlib()
     by_column = evaluation.by_column()
     columns = _choose_columns(by_column, max_columns)
-    if ax is None:
-        ax = new_figure(9.5, 2.0 + 0.3 * max(4, len(columns) + 1)).add_subplot()
-    ax.set_axis_off()
+    ax = open_axes(ax, 9.5, 2.0 + 0.3 * max(4, len(columns) + 1), panels=True)
     overall = evaluation.overall()
     covered = any(not np.isnan(each.coverage_90) for each in overall)
     errors = ax.inset_axes((0.0, 0.0, 0.62 if covered else 1.0, 1.0))

@@ -28,20 +28,15 @@ class Judged(NamedTuple):
     by_column: dict[int, tuple[Overall, ...]]  # by method, largest error of ours first
 
 
-class NotJudged(NamedTuple):
-    """Why nothing could be judged."""
+def judge(subject: Subject) -> Judged | str:
+    """Hide known cells and compare ways to fill them, the mixture with the report's settings.
 
-    reason: str
-
-
-def judge(subject: Subject) -> Judged | NotJudged:
-    """Hide known cells and compare ways to fill them, the mixture with the report's settings."""
+    Returns why, if nothing could be judged.
+    """
     x = subject.x
     spread = measure_spread(x)
     if (spread > 0).sum() < 2:
-        return NotJudged(
-            "Fewer than two columns vary, so there is nothing to tell a hidden cell from."
-        )
+        return "Fewer than two columns vary, so there is nothing to tell a hidden cell from."
     n_missing = np.isnan(x).sum(axis=0)
     order = np.argsort(-np.where(spread > 0, n_missing, -1), kind="stable")
     columns = np.sort(order[: min(MAX_COLUMNS, int((spread > 0).sum()))])
@@ -63,11 +58,11 @@ def judge(subject: Subject) -> Judged | NotJudged:
                 random_state=subject.seed,
             )
     except ValueError as error:
-        return NotJudged(str(error))
+        return str(error)
     overall = evaluation.overall()
     place = [each.imputer for each in overall].index(OURS)
     if not np.isfinite(overall[place].error):
-        return NotJudged(overall[place].problem or "No column varies in the rows looked at.")
+        return overall[place].problem or "No column varies in the rows looked at."
     hardest = sorted(
         evaluation.by_column().items(), key=lambda item: -np.nan_to_num(item[1][place].error)
     )

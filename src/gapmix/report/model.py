@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.plan.layout import on_missing_side
-from gapmix.plan.patterns import count_rows
 from gapmix.report.subject import Subject
-from gapmix.selection.sizes import Candidate, measure_spread
+from gapmix.selection.sizes import measure_spread
 
 MARKED = 0.3  # standard deviations from the column's mean that are worth saying
+MAX_MARKS = 4  # of a component
 
 
 class Mark(NamedTuple):
@@ -34,21 +33,9 @@ class Profile(NamedTuple):
 class ModelFacts(NamedTuple):
     """What a fitted mixture found."""
 
-    n_components: int
     united: tuple[int, ...]  # the sizes it was put together from; empty if it is one mixture
     profiles: tuple[Profile, ...]  # all of them
     deviations: np.ndarray  # (K, d) components in the order of the profiles
-    selection: tuple[Candidate, ...]
-    log_likelihood: float  # per row
-    n_iter: int
-    converged: bool
-    stop_reason: str
-    solver: str
-    reason: str  # why this solver
-    asked: bool  # whether it was asked for
-    n_patterns: int  # 0 if the plan has only words
-    n_missing_side: int
-    explanation: str  # the plan in words
 
 
 def describe_model(subject: Subject) -> ModelFacts:
@@ -70,27 +57,9 @@ def describe_model(subject: Subject) -> ModelFacts:
                 Mark(int(j), float(means[k, j]), float(overall[j]), float(deviations[k, j]))
                 for j in np.argsort(-np.abs(deviations[k]), kind="stable")
                 if abs(deviations[k, j]) >= MARKED
-            ),
+            )[:MAX_MARKS],
         )
         for k in range(len(order))
     )
     chosen = [each.n_components for each in imputer.selection_ if each.share > 0]
-    plan = mixture.plan_
-    has_patterns = not plan.text and bool(count_rows(plan.patterns).size)
-    return ModelFacts(
-        len(order),
-        tuple(chosen) if len(chosen) > 1 else (),
-        profiles,
-        deviations,
-        tuple(imputer.selection_),
-        float(mixture.history_[-1].log_likelihood),
-        int(mixture.n_iter_),
-        bool(mixture.converged_),
-        str(mixture.stop_reason_),
-        plan.solver,
-        plan.reason,
-        plan.requested != "auto",
-        len(plan.patterns.observed) if has_patterns else 0,
-        int(on_missing_side(plan.patterns.observed).sum()) if has_patterns else 0,
-        plan.explain(),
-    )
+    return ModelFacts(tuple(chosen) if len(chosen) > 1 else (), profiles, deviations)

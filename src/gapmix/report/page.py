@@ -24,7 +24,7 @@ from gapmix.report.randomness import look_for_dependence
 from gapmix.report.results import write_caveat, write_filled, write_judged
 from gapmix.report.sections import write_gaps, write_model
 from gapmix.report.subject import Subject
-from gapmix.wording import count, duration, label, percent
+from gapmix.wording import chance, count, duration, label, number, percent, plus_minus
 
 jinja2: Any = None
 markupsafe: Any = None
@@ -81,6 +81,7 @@ def compose(subject: Subject) -> str:
     numbered = _embed_all(parts)
     html: str = _template().render(
         title=label(subject.title, 80),
+        names=[label(name) for name in subject.names],
         policy=POLICY,
         figures=figures,
         notes=[label(note, 400) for note in subject.notes],
@@ -99,6 +100,8 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    ways = (chance, label, number, percent, plus_minus)
+    environment.filters |= {way.__name__: way for way in ways}
     return environment.get_template("template.html")
 
 
@@ -110,9 +113,9 @@ def _embed_all(parts: dict[str, Any]) -> dict[str, Any]:
         nonlocal n_pictures
         if isinstance(value, Picture):
             n_pictures += 1
-            alternative = str(markupsafe.escape(value["alternative"]))
-            svg = embed(value["svg"], n_pictures, alternative)
-            return {"svg": markupsafe.Markup(svg), "caption": value["caption"]}
+            alternative = str(markupsafe.escape(value.alternative))
+            svg = embed(value.svg, n_pictures, alternative)
+            return value._replace(svg=markupsafe.Markup(svg))
         if isinstance(value, dict):
             return {key: walk(item) for key, item in value.items()}
         if isinstance(value, list):

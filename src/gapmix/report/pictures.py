@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,13 +58,12 @@ POINT = 96 / 72  # CSS pixels
 ENLARGED = 1.3  # at most, where there is room
 
 
-class Picture(dict[str, str]):
-    """A picture on its way into the page: `svg`, `alternative` and `caption`."""
+class Picture(NamedTuple):
+    """A picture on its way into the page."""
 
-
-def make_picture(svg: str, alternative: str, caption: str) -> Picture:
-    """Return a picture with the text in its place and the text below it."""
-    return Picture(svg=svg, alternative=alternative, caption=caption)
+    svg: str
+    alternative: str  # the text in its place
+    caption: str  # the text below it
 
 
 @contextmanager
@@ -159,10 +158,10 @@ def draw_hidden(evaluation: Evaluation, columns: dict[str, str]) -> str:
         return _to_svg(sheet)
 
 
-def _to_svg(sheet: Any, **how: Any) -> str:
+def _to_svg(sheet: Any) -> str:
     """Return a figure as SVG; the same figure gives the same text."""
     out = io.StringIO()
-    sheet.savefig(out, format="svg", metadata={"Date": None}, transparent=True, **how)
+    sheet.savefig(out, format="svg", metadata={"Date": None}, transparent=True)
     return out.getvalue()
 
 

@@ -10,11 +10,11 @@ from gapmix.evaluate.contenders import OURS
 from gapmix.evaluate.scores import Overall
 from gapmix.report.filling import MAX_PANELS, ColumnFilled, FilledFacts
 from gapmix.report.gaps import TableFacts
-from gapmix.report.judging import Judged, NotJudged
-from gapmix.report.pictures import Picture, draw_hidden, draw_known_and_filled, make_picture
-from gapmix.report.randomness import LEVEL, Dependence, Hints
+from gapmix.report.judging import Judged
+from gapmix.report.pictures import Picture, draw_hidden, draw_known_and_filled
+from gapmix.report.randomness import LEVEL, Hints
 from gapmix.report.subject import MAX_TABLE, Subject
-from gapmix.wording import NOTHING, chance, count, label, listed, number, percent, plus_minus
+from gapmix.wording import NOTHING, count, label, listed, number, percent
 
 MAX_ERROR_COLUMNS = 14
 MAX_HINTS = 10
@@ -28,36 +28,15 @@ METHODS = {
 
 def write_filled(facts: FilledFacts, subject: Subject) -> dict[str, Any]:
     """Return what was filled."""
-    names = subject.names
     panels = [_draw_panel(each, subject) for each in facts.columns[:MAX_PANELS]]
     return {
         "finding": _tell_filled(facts),
-        "notes": _note_columns(facts, names),
+        "notes": _note_columns(facts, subject.names),
         "panels": panels,
         "n_more_panels": max(0, len(facts.columns) - len(panels)),
-        "columns": [
-            {
-                "name": label(names[each.column]),
-                "n_filled": f"{each.n_filled:,}",
-                "known": plus_minus(each.mean_known, each.spread_known),
-                "filled": plus_minus(each.mean_filled, each.typical_std),
-                "explained": percent(each.explained),
-                "width": f"{100 * each.explained:.1f}",
-            }
-            for each in facts.columns[:MAX_TABLE]
-        ],
+        "columns": facts.columns[:MAX_TABLE],
         "n_more": max(0, len(facts.columns) - MAX_TABLE),
-        "uncertain": [
-            {
-                "row": f"{cell.row:,}",
-                "name": label(names[cell.column]),
-                "value": number(cell.value),
-                "interval": f"{number(cell.low)} to {number(cell.high)}",
-                "relative": percent(cell.relative),
-                "n_known": f"{cell.n_known:,}",
-            }
-            for cell in facts.uncertain
-        ],
+        "uncertain": facts.uncertain,
     }
 
 
@@ -88,7 +67,7 @@ def _note_columns(facts: FilledFacts, names: list[str]) -> list[str]:
 def _draw_panel(each: ColumnFilled, subject: Subject) -> Picture:
     x = subject.x[:, each.column]
     name = label(subject.names[each.column])
-    return make_picture(
+    return Picture(
         draw_known_and_filled(x[~np.isnan(x)], each.drawn),
         f"Histograms of {name}: {len(x) - each.n_filled:,} known values with mean "
         f"{number(each.mean_known)}, {each.n_filled:,} filled ones with mean "
@@ -97,10 +76,10 @@ def _draw_panel(each: ColumnFilled, subject: Subject) -> Picture:
     )
 
 
-def write_judged(judged: Judged | NotJudged, subject: Subject) -> dict[str, Any]:
+def write_judged(judged: Judged | str, subject: Subject) -> dict[str, Any]:
     """Return how good the filling is."""
-    if isinstance(judged, NotJudged):
-        return {"finding": f"This could not be judged. {judged.reason}", "methods": []}
+    if isinstance(judged, str):
+        return {"finding": f"This could not be judged. {judged}", "methods": []}
     overall = judged.evaluation.overall()
     worst = max(each.error for each in overall if np.isfinite(each.error))
     return {
@@ -111,8 +90,8 @@ def write_judged(judged: Judged | NotJudged, subject: Subject) -> dict[str, Any]
                 "name": METHODS.get(each.imputer, each.imputer),
                 "ours": each.imputer == OURS,
                 "error": f"{each.error:.3f}" if np.isfinite(each.error) else each.problem,
-                "width": f"{100 * each.error / worst:.1f}" if np.isfinite(each.error) else "0",
-                "coverage": [percent(each.coverage_50), percent(each.coverage_90)],
+                "share": each.error / worst if np.isfinite(each.error) else 0.0,
+                "coverage": (each.coverage_50, each.coverage_90),
             }
             for each in sorted(overall, key=lambda e: np.nan_to_num(e.error, nan=np.inf))
         ],
@@ -190,7 +169,7 @@ def _draw_errors(judged: Judged, names: list[str]) -> Picture | None:
     if len(judged.by_column) > len(drawn):
         caption += f" The {len(drawn)} of {len(judged.by_column)} columns with the largest error."
     hardest = next(each for each in judged.by_column[drawn[0]] if each.imputer == OURS)
-    return make_picture(
+    return Picture(
         draw_hidden(judged.evaluation, {str(j): names[j] for j in drawn}),
         f"Errors of {len(judged.by_column[drawn[0]])} methods in {count(len(drawn), 'column')}. "
         f"The hardest column is {label(names[drawn[0]])}, with {hardest.error:.2f}.",
@@ -238,7 +217,7 @@ def write_caveat(hints: Hints, facts: TableFacts, subject: Subject) -> dict[str,
         first = found[0]
         finding = (
             f"Gaps do not fall just anywhere: {label(names[first.column])} is missing more often "
-            f"where {label(names[first.driver])} is {_word(first)}"
+            f"where {label(names[first.driver])} is {'high' if first.larger > 0.5 else 'low'}"
         )
         others = len(found) - 1
         more = f", and the gaps of {count(others, 'other column')} depend on values as well"
@@ -249,23 +228,6 @@ def write_caveat(hints: Hints, facts: TableFacts, subject: Subject) -> dict[str,
         "tested": bool(hints.n_tests),
         "level": f"{LEVEL:g}",
         "n_tests": f"{hints.n_tests:,}",
-        "found": [
-            {
-                "column": label(names[each.column]),
-                "driver": label(names[each.driver]),
-                "word": _word(each),
-                "missing": number(each.median_missing),
-                "known": number(each.median_known),
-                "larger": f"higher in {percent(each.larger)}"
-                if each.larger > 0.5
-                else f"lower in {percent(1 - each.larger)}",
-                "p": chance(each.p),
-            }
-            for each in found[:MAX_HINTS]
-        ],
+        "found": found[:MAX_HINTS],
         "n_more": max(0, len(found) - MAX_HINTS),
     }
-
-
-def _word(each: Dependence) -> str:
-    return "high" if each.larger > 0.5 else "low"

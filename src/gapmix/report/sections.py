@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.plan import Plan
+from gapmix.plan.layout import on_missing_side
 from gapmix.plan.patterns import count_rows
 from gapmix.report.gaps import TableFacts, most_frequent
 from gapmix.report.model import MARKED, ModelFacts
@@ -16,15 +18,15 @@ from gapmix.report.pictures import (
     draw_patterns,
     draw_profiles,
     draw_selection,
-    make_picture,
 )
 from gapmix.report.subject import MAX_TABLE, Subject
-from gapmix.wording import count, label, listed, number, percent, signed
+from gapmix.selection.sizes import Candidate
+from gapmix.wording import count, label, listed, percent, signed
 
 MAX_PATTERNS, MAX_PATTERN_COLUMNS = 15, 20
 MAX_PAIRS = 8
 MAX_GROUPS = 5
-MAX_PROFILES, MAX_MARKS = 6, 4
+MAX_PROFILES = 6
 MAX_HEAT_COMPONENTS, MAX_HEAT_COLUMNS = 12, 16
 REASONS = {  # in plain words; the plan itself has the figures
     "dual": "which works out each pattern by itself and was predicted to take the least time.",
@@ -63,16 +65,7 @@ def write_gaps(facts: TableFacts, subject: Subject) -> dict[str, Any]:
         )
     return {
         "finding": finding,
-        "columns": [
-            {
-                "name": label(names[each.column]),
-                "n_missing": f"{each.n_missing:,}",
-                "share": percent(each.share),
-                "width": f"{100 * each.share:.1f}",
-                "values": [number(v) for v in (each.low, each.mean, each.high)],
-            }
-            for each in facts.columns[:MAX_TABLE]
-        ],
+        "columns": facts.columns[:MAX_TABLE],
         "n_more": max(0, d - MAX_TABLE),
         "picture": _draw_patterns(facts, names) if facts.n_gaps else None,
         "together": _write_together(facts, names),
@@ -124,7 +117,7 @@ def _draw_patterns(facts: TableFacts, names: list[str]) -> Picture:
         f"Grid of the {len(rows)} most frequent patterns of gaps over {len(columns)} columns. In "
         f"the most frequent one, with {count(int(rows[0]), 'row')}, {first} missing."
     )
-    return make_picture(svg, alternative, caption)
+    return Picture(svg, alternative, caption)
 
 
 def _write_together(facts: TableFacts, names: list[str]) -> dict[str, Any]:
@@ -134,15 +127,6 @@ def _write_together(facts: TableFacts, names: list[str]) -> dict[str, Any]:
     ]
     if len(facts.groups) > MAX_GROUPS:
         groups.append(f"There are {len(facts.groups) - MAX_GROUPS:,} more such groups.")
-    pairs = [
-        {
-            "first": label(names[pair.first]),
-            "second": label(names[pair.second]),
-            "both": f"{pair.n_both:,}",
-            "expected": number(pair.expected),
-        }
-        for pair in facts.pairs[:MAX_PAIRS]
-    ]
     looked = ""
     gappy = sum(0 < each.n_missing < facts.n_rows for each in facts.columns)
     if facts.n_compared < gappy or facts.n_rows_compared < facts.n_rows:
@@ -152,76 +136,57 @@ def _write_together(facts: TableFacts, names: list[str]) -> dict[str, Any]:
         )
     return {
         "groups": groups,
-        "pairs": pairs,
+        "pairs": facts.pairs[:MAX_PAIRS],
         "n_more": max(0, len(facts.pairs) - MAX_PAIRS),
-        "nothing": not groups and not pairs and facts.n_compared > 1,
+        "nothing": not groups and not facts.pairs and facts.n_compared > 1,
         "looked": looked,
     }
 
 
 def write_model(facts: ModelFacts, subject: Subject) -> dict[str, Any]:
     """Return what the model found."""
-    names = subject.names
-    K = facts.n_components
+    mixture, tried = subject.imputer.mixture_, tuple(subject.imputer.selection_)
+    several = len(facts.profiles) > 1
     return {
-        "finding": _tell_model(facts),
+        "finding": _tell_model(facts, tried),
         "united": bool(facts.united),
-        "profiles": [
-            {
-                "number": profile.number,
-                "weight": percent(profile.weight),
-                "width": f"{100 * profile.weight:.1f}",
-                "marks": [
-                    {
-                        "name": label(names[mark.column]),
-                        "word": "high" if mark.deviations > 0 else "low",
-                        "mean": number(mark.mean),
-                        "overall": number(mark.overall),
-                    }
-                    for mark in profile.marks[:MAX_MARKS]
-                ],
-            }
-            for profile in facts.profiles[:MAX_PROFILES]
-        ]
-        if K > 1
-        else [],
-        "n_more": max(0, K - MAX_PROFILES),
-        "heat": _draw_profiles(facts, names) if K > 1 else None,
-        "sizes": _draw_sizes(facts)
-        if any(each.error > 0 for each in facts.selection[1:])
-        else None,
-        "climb": _draw_climb(subject.imputer.mixture_),
-        "log_likelihood": number(facts.log_likelihood),
-        "ended": _tell_end(facts),
-        "plan": _write_plan(facts),
-        "explanation": facts.explanation,
+        "profiles": facts.profiles[:MAX_PROFILES] if several else (),
+        "n_more": max(0, len(facts.profiles) - MAX_PROFILES),
+        "heat": _draw_profiles(facts, subject.names) if several else None,
+        "sizes": _draw_sizes(tried) if any(each.error > 0 for each in tried[1:]) else None,
+        "climb": _draw_climb(mixture),
+        "log_likelihood": mixture.history_[-1].log_likelihood,
+        "ended": _tell_end(facts, mixture),
+        "plan": _write_plan(mixture.plan_),
+        "explanation": mixture.plan_.explain(),
     }
 
 
-def _tell_model(facts: ModelFacts) -> str:
+def _tell_model(facts: ModelFacts, tried: tuple[Candidate, ...]) -> str:
     largest = f"{percent(facts.profiles[0].weight)} of the rows"
-    if facts.n_components == 1:
+    n_components = len(facts.profiles)
+    if n_components == 1:
         return (
             "One Gaussian, a single cloud of rows around one mean, describes the table: there are "
             "no groups to tell apart."
         )
     if facts.united:
-        best = "filled hidden cells best, and " if facts.selection[0].error > 0 else ""
+        best = "filled hidden cells best, and " if tried[0].error > 0 else ""
         return (
             f"Mixtures of {listed([str(size) for size in facts.united])} Gaussians {best}were "
-            f"united into one of {facts.n_components}; the largest component stands for {largest}."
+            f"united into one of {n_components}; the largest component stands for {largest}."
         )
     return (
-        f"{facts.n_components} Gaussians describe the table, each a kind of row; the largest "
+        f"{n_components} Gaussians describe the table, each a kind of row; the largest "
         f"stands for {largest}."
     )
 
 
-def _tell_end(facts: ModelFacts) -> str:
-    ended = facts.stop_reason
+def _tell_end(facts: ModelFacts, mixture: GaussianMixture) -> str:
+    ended = str(mixture.stop_reason_)
     if not facts.united:
-        ended = f"{count(facts.n_iter, 'iteration')}; {ended}"
-    if not facts.converged:
+        ended = f"{count(mixture.n_iter_, 'iteration')}; {ended}"
+    if not mixture.converged_:
         ended += ". The fit did not converge: more iterations may change the result a little"
     return ended
 
@@ -242,8 +207,8 @@ def _draw_profiles(facts: ModelFacts, names: list[str]) -> Picture | None:
         "Each column of the picture is a component, with its share of the rows above it; colours "
         "tell where its mean lies for each column of the table."
     )
-    if facts.n_components > len(shown):
-        caption += f" The {len(shown)} largest of {facts.n_components} components are drawn."
+    if len(facts.profiles) > len(shown):
+        caption += f" The {len(shown)} largest of {len(facts.profiles)} components are drawn."
     if len(columns) < len(spread):
         caption += f" Of {len(spread):,} columns, the {len(columns)} that differ most are drawn."
     top = facts.profiles[0].marks[:1]
@@ -256,14 +221,13 @@ def _draw_profiles(facts: ModelFacts, names: list[str]) -> Picture | None:
     alternative = (
         f"Heat map of the means of {len(shown)} components in {len(columns)} columns.{tail}"
     )
-    return make_picture(svg, alternative, caption)
+    return Picture(svg, alternative, caption)
 
 
-def _draw_sizes(facts: ModelFacts) -> Picture:
-    tried = facts.selection
+def _draw_sizes(tried: tuple[Candidate, ...]) -> Picture:
     best = min(tried, key=lambda each: each.error)
     kept = listed([str(each.n_components) for each in tried if each.share > 0])
-    return make_picture(
+    return Picture(
         draw_selection(tried),
         f"Error of hidden cells by number of Gaussians, from {tried[0].error:.3f} with "
         f"{tried[0].n_components} to {best.error:.3f} with {best.n_components}.",
@@ -277,7 +241,7 @@ def _draw_climb(mixture: GaussianMixture) -> Picture | None:
     if len(mixture.history_) < 2:
         return None
     first, last = mixture.history_[0].objective, mixture.history_[-1].objective
-    return make_picture(
+    return Picture(
         draw_climb(mixture),
         f"Log-likelihood per row by iteration, from {first:.3f} to {last:.3f}.",
         "How the fit went: every iteration raises the log-likelihood per row, which tells how "
@@ -285,15 +249,17 @@ def _draw_climb(mixture: GaussianMixture) -> Picture | None:
     )
 
 
-def _write_plan(facts: ModelFacts) -> str:
-    if not facts.n_patterns:
+def _write_plan(plan: Plan) -> str:
+    if plan.text or not len(plan.patterns.observed):
         return ""
-    other = facts.n_patterns - facts.n_missing_side
+    missing_side = on_missing_side(plan.patterns.observed)
+    ours, other = int(missing_side.sum()), int((~missing_side).sum())
+    asked = plan.requested != "auto"
     return (
         f"Rows that miss the same columns are computed together: the fit saw "
-        f"{count(facts.n_patterns, 'such pattern')}. Each is worked out from whichever is fewer, "
-        f"its missing columns ({count(facts.n_missing_side, 'pattern')}) or its known ones "
+        f"{count(len(missing_side), 'such pattern')}. Each is worked out from whichever is fewer, "
+        f"its missing columns ({count(ours, 'pattern')}) or its known ones "
         f"({count(other, 'pattern')}). There are several ways to do this, all with the same "
-        f"result; the one called “{facts.solver}” was taken, "
-        f"{facts.reason if facts.asked else REASONS.get(facts.solver, facts.reason)}"
+        f"result; the one called “{plan.solver}” was taken, "
+        f"{plan.reason if asked else REASONS.get(plan.solver, plan.reason)}"
     )

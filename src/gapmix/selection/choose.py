@@ -62,6 +62,7 @@ class Chosen(NamedTuple):
     advice: tuple[str, ...]  # what to say of fits that did not converge
     blind: Fitted | None = None  # the best size, fitted without what was hidden
     held: np.ndarray | None = None  # (m, d) rows of which something was hidden
+    held_weight: np.ndarray | None = None  # (m,)
     calibration: np.ndarray | None = None  # see sizes.calibrate_intervals
 
 
@@ -103,9 +104,9 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
     With "auto", sizes are compared on cells hidden from them, and the best three are fitted again
     to everything, from where they were, and united.
     """
-    counts = task.weight > 0
-    if not counts.all():  # as if the others were not there
-        task = task._replace(x=task.x[counts], weight=task.weight[counts])
+    useful = are_useful(task.x, task.weight)
+    if useful.any() and not useful.all():  # as if the others were not there
+        task = task._replace(x=task.x[useful], weight=task.weight[useful])
     n_rows = _count_rows(task)
     if wanted.n_components == "auto":
         most = MAX_COMPONENTS if wanted.max_components is None else wanted.max_components
@@ -168,7 +169,8 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
         calibration = _calibrate(model, sample, shown, hidden)
     united = _unite(kept, shares, whole, wanted.running.n_jobs)
     advice = tuple(each.advice for each in kept)
-    return Chosen(united, candidates, advice, blind, sample.x[held], calibration)
+    rows = sample.x[held], sample.weight[held]
+    return Chosen(united, candidates, advice, blind, *rows, calibration)
 
 
 def _calibrate(

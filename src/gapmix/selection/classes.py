@@ -44,12 +44,14 @@ def find_exponent(chosen: Sequence[Chosen], priors: np.ndarray, n_jobs: int | No
     truth = np.repeat(np.arange(len(held)), [len(rows) for rows in held])
     if len(blind) < len(chosen) or not truth.size:
         return 1.0
+    weight = np.concatenate([w for each in chosen if (w := each.held_weight) is not None])
     models = [density_of(fitted, n_jobs) for fitted in blind]
     log_prob = score_classes(models, np.concatenate(held))
 
     def loss(log_exponent: float) -> float:
         joint = np.exp(log_exponent) * log_prob + np.log(priors)
-        return -float(log_softmax(joint, axis=1)[np.arange(len(truth)), truth].mean())
+        likely = log_softmax(joint, axis=1)[np.arange(len(truth)), truth]
+        return -float(np.average(likely, weights=weight))
 
     ends = np.log([COOLEST, HOTTEST])
     return float(np.exp(minimize_scalar(loss, bounds=ends, method="bounded").x))

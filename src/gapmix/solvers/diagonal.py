@@ -8,10 +8,12 @@ import numpy as np
 
 from gapmix.parameters import SMALLEST_VARIANCE, NotPositiveDefiniteError, Parameters
 from gapmix.plan.rows import Block, expand
+from gapmix.solvers import naive
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.statistics import Moments, Statistics
 
 SUMS_DIAGONAL = True
+notes = naive.notes
 
 
 class Prepared(NamedTuple):
@@ -77,8 +79,3 @@ def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Comple
     deviation = np.where(seen.held, block.x - prepared.means[:, None, :], 0.0)
     variance = np.where(block.observed, 0.0, prepared.variances[:, None, :])
     return Completed(seen.log_density, deviation, variance)
-
-
-def notes(prepared: Prepared, statistics: Statistics) -> tuple[str, ...]:
-    """Return nothing: there is one way only."""
-    return ()

@@ -6,18 +6,10 @@ from gapmix.parameters import Parameters
 from gapmix.plan.rows import Block
 from gapmix.solvers import naive
 from gapmix.solvers.contract import Completed, Visit
-from gapmix.solvers.naive import SUMS_DIAGONAL, accumulate, moments, notes, precisions, prepare
 
-__all__ = [
-    "SUMS_DIAGONAL",
-    "accumulate",
-    "complete",
-    "moments",
-    "notes",
-    "precisions",
-    "prepare",
-    "visit",
-]
+SUMS_DIAGONAL = naive.SUMS_DIAGONAL
+prepare, accumulate, notes = naive.prepare, naive.accumulate, naive.notes
+moments, precisions = naive.moments, naive.precisions
 
 
 def visit(parameters: Parameters, block: Block) -> Visit:

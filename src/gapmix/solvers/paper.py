@@ -24,12 +24,14 @@ from gapmix.kernels.blas import add_products
 from gapmix.parameters import Factored, Parameters
 from gapmix.plan.forests import Route
 from gapmix.plan.rows import Block, expand
+from gapmix.solvers import naive
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.solvers.moving import LOSS, MovingFactor
-from gapmix.statistics import Moments, Statistics, mirror
+from gapmix.statistics import Statistics, mirror
 from gapmix.structures.mixtures import factor
 
 SUMS_DIAGONAL = False
+moments = naive.moments
 MAX_RESIDUAL = 1e-9  # of K_mm C v - v, relative to v
 
 
@@ -201,13 +203,7 @@ def _invert(matrix: np.ndarray) -> np.ndarray:
     if not matrix.size:
         return matrix
     chol, _ = lapack.dpotrf(matrix.T, lower=0)
-    half, _ = lapack.dpotri(chol, lower=0)
-    return mirror(half.T)
-
-
-def moments(prepared: Prepared, statistics: Statistics) -> Moments:
-    """Return the moments as they were summed."""
-    return Moments(statistics.resp, statistics.first, mirror(statistics.second))
+    return mirror(lapack.dpotri(chol, lower=0)[0].T)
 
 
 def precisions(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:

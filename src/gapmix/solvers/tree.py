@@ -23,16 +23,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.parameters import Factored, Parameters
+from gapmix.parameters import Factored
 from gapmix.plan.forests import Route
-from gapmix.plan.rows import Block, expand
+from gapmix.plan.rows import Block
 from gapmix.solvers import dual, root_form
-from gapmix.solvers.contract import LOG_2PI, Completed, Visit
+from gapmix.solvers.contract import LOG_2PI, Visit
 from gapmix.solvers.moving import MovingFactor
-from gapmix.statistics import Moments, Statistics
+from gapmix.statistics import Statistics
 
 SUMS_DIAGONAL = False
 Prepared = dual.Prepared
+prepare, moments, precisions, notes = dual.prepare, dual.moments, dual.precisions, dual.notes
+complete = dual.complete  # done once, so every pattern is solved afresh
 # Walks are many short steps under the interpreter lock. Two threads that walk at once hand it to
 # each other at every step and are slower than one; meanwhile the other does matrix products.
 _ONE_WALK = threading.Lock()
@@ -55,39 +57,27 @@ class Held(NamedTuple):
     travelled: tuple[Travelled, ...]  # one for each route
 
 
-def prepare(parameters: Parameters) -> Prepared:
-    """Factor the covariances."""
-    return dual.prepare(parameters)
-
-
 def visit(prepared: Prepared, block: Block) -> Visit:
-    """Return log densities; hold completed rows and the columns of the edges."""
-    n_components = len(prepared.means)
-    observed = expand(block.observed, block)
-    log_density = np.empty((len(block.x), n_components))
-    held: list[Held | root_form.Held] = []
-    for k in range(n_components):
-        z = dual.center(block, prepared.means[k])
-        component_held: Held | root_form.Held
-        if prepared.root_form[k]:
-            distance, log_det, component_held = root_form.solve(z, block, prepared.factored, k)
-        else:
-            distance, log_det, component_held = _walk_routes(z, block, prepared, k)
-        log_density[:, k] = -0.5 * (observed.sum(axis=1) * LOG_2PI + log_det + distance)
-        held.append(component_held)
-    return Visit(log_density, held)
+    """Return log densities; keep completed rows and the columns of the edges."""
+    log_density = np.empty((len(block.x), len(prepared.means)))
+    kept: list[Held | root_form.Held] = []
+    for k, mean in enumerate(prepared.means):
+        solve = root_form.solve if prepared.root_form[k] else _walk_routes
+        distance, log_det, own = solve(dual.center(block, mean), block, prepared.factored, k)
+        log_density[:, k] = -0.5 * (block.n_observed * LOG_2PI + log_det + distance)
+        kept.append(own)
+    return Visit(log_density, kept)
 
 
 def _walk_routes(
-    z: np.ndarray, block: Block, prepared: Prepared, k: int
+    z: np.ndarray, block: Block, factored: Factored, k: int
 ) -> tuple[np.ndarray, np.ndarray, Held]:
-    """Return distance (n_b,), log|S_oo| (n_b,) and what to hold."""
-    factored = prepared.factored
+    """Return distance (n_b,), log|S_oo| (n_b,) and what to keep."""
     rows, distance, log_det = z.copy(), np.zeros(len(z)), np.empty(len(z))
-    travelled = []
-    for route in block.routes:
-        travelled.append(_walk_route(z, block, route, factored, k, rows, distance, log_det))
-    return distance, log_det, Held(rows, tuple(travelled))
+    travelled = tuple(
+        _walk_route(z, block, route, factored, k, rows, distance, log_det) for route in block.routes
+    )
+    return distance, log_det, Held(rows, travelled)
 
 
 def _walk_route(
@@ -230,23 +220,3 @@ def _telescope(route: Route, travelled: Travelled, weight: np.ndarray, d: int) -
     ):
         result[np.ix_(variables, variables)] += below[node] * inverse
     return result
-
-
-def moments(prepared: Prepared, statistics: Statistics) -> Moments:
-    """Return the moments of all rows, the observed side pulled back."""
-    return dual.moments(prepared, statistics)
-
-
-def precisions(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
-    """Return precisions (K, d, d) and log|S| (K,)."""
-    return dual.precisions(prepared)
-
-
-def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Completed:
-    """Return the rows filled by each component: done once, so every pattern is solved afresh."""
-    return dual.complete(prepared, block, spread=spread)
-
-
-def notes(prepared: Prepared, statistics: Statistics) -> tuple[str, ...]:
-    """Record the components that needed the square-root form."""
-    return dual.notes(prepared, statistics)

@@ -239,7 +239,7 @@ def _covariances(available: Available, init_covariance: str, structure: Structur
     cluster with no more rows than variables is blended with the pooled covariance.
     """
     weight, seen = available.weight, available.seen
-    d = seen.shape[1]
+    d = int(seen.any(axis=0).sum())  # columns without any value do not count
     rows = weight.reshape((-1,) + (1,) * len(structure.shape(d)))
     divisor = available.pair_count if init_covariance == "available" else rows
     covariances = _divide(available.second, divisor)

@@ -129,7 +129,7 @@ class Slopes(NamedTuple):
         """Return a sample with so many rows per free parameter, or the whole table."""
         structure, n_components = STRUCTURES[start.structure], len(start.weights)
         x, weight = self.table
-        n, d = float(weight.sum()), x.shape[1]
+        n, d = float(weight.sum()), int((~np.isnan(x)).any(axis=0).sum())
         per_component = 0 if structure.SHARED else structure.count_free(d)
         wanted = rows_per_number * n_components * (1 + d + per_component)
         size = max(SHARE * n, float(wanted))

@@ -17,7 +17,7 @@ from gapmix.parameters import Parameters
 from gapmix.statistics import Moments, add_rows, scatter_about
 from gapmix.structures.regularizer import Regularizer
 
-EMPTY_SHARE = 1e-6  # a component with less than this share of the rows is empty
+LARGEST_VARIANCE = 1e12  # in internal units, where a column of n rows has none above n
 
 
 class Chart(NamedTuple):
@@ -46,26 +46,26 @@ class Structure(ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the means and covariances that maximise the expected objective.
 
-        Components without rows keep theirs, and so do empty ones that no `target` holds: what the
-        ridge would make of so few rows grows without end. The rows of `mean_shrinkage` at the
+        Components without rows keep theirs, and so do those with so few that a prior would spread
+        them without end. The rows of `mean_shrinkage` at the
         overall mean move means and widen covariances as rows would, but do not count for the number
         of rows that covariances are divided by.
         """
         resp = moments.resp
-        held = self.SHARED or regularizer.target is not None
-        alive = resp > (0.0 if held else EMPTY_SHARE * resp.sum())
+        alive = resp > 0
         safe = np.where(alive, resp, 1.0)
         seen = moments._replace(resp=safe)
         if regularizer.center is not None:
             away = regularizer.center - parameters.means
             seen = add_rows(seen, away, regularizer.mean_shrinkage)
-        shift = np.where(alive[:, None], seen.first / seen.resp[:, None], 0.0)
+        shift = seen.first / seen.resp[:, None]
         # A shared covariance is divided by the rows of all components together.
         counted = resp if self.SHARED else safe
         covariances = self.estimate(counted, scatter_about(seen, shift), regularizer)
-        if len(covariances) == len(alive):
+        if not self.SHARED:
+            alive &= self.diagonal(covariances).max(axis=1) < LARGEST_VARIANCE
             covariances[~alive] = parameters.covariances[~alive]
-        return parameters.means + shift, covariances
+        return parameters.means + np.where(alive[:, None], shift, 0.0), covariances
 
     @abstractmethod
     def estimate(

@@ -35,16 +35,13 @@ class Diag(Structure):
         return variances
 
     def trace(self, prec: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Return the sums of quotients."""
         diagonal = prec if prec.ndim == 2 else np.diagonal(prec, axis1=1, axis2=2)
         return diagonal @ target
 
     def count_free(self, d: int, n_kept: int | None = None) -> int:
-        """Return d."""
         return d
 
     def draw_chart(self, covariances: np.ndarray) -> np.ndarray:
-        """Return the standard deviations."""
         return np.sqrt(covariances)
 
     def to_vectors(
@@ -56,7 +53,6 @@ class Diag(Structure):
         return [offset.ravel(), (self._unit(chart) * np.log(free)).ravel()]
 
     def from_vector(self, vector: np.ndarray, chart: Chart) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances."""
         n_components, d = chart.means.shape
         end = n_components * d
         offset = vector[:end].reshape(n_components, d) / chart.share[:, None]
@@ -76,15 +72,12 @@ class Diag(Structure):
     # ------------------------------------------------------------------ starts and repairs
 
     def square(self, vectors: np.ndarray) -> np.ndarray:
-        """Return the squares."""
         return vectors**2
 
     def sum_products(self, weight: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return the diagonal of sum weight z z'."""
         return weight @ z**2
 
     def diagonal(self, covariances: np.ndarray) -> np.ndarray:
-        """Return the variances themselves."""
         return covariances
 
     def make_proper(self, covariances: np.ndarray) -> np.ndarray:
@@ -94,7 +87,6 @@ class Diag(Structure):
     def begin(
         self, covariances: np.ndarray, weights: np.ndarray, variance: np.ndarray
     ) -> np.ndarray:
-        """Return the variances in the columns' units."""
         return self.tie(covariances) * variance
 
     def half_axis(self, covariance: np.ndarray) -> np.ndarray:
@@ -105,25 +97,20 @@ class Diag(Structure):
         return offset
 
     def log_det(self, covariances: np.ndarray) -> np.ndarray:
-        """Return the sums of log variances."""
         return np.log(covariances).sum(axis=1)
 
     # ------------------------------------------------------------------ shapes
 
     def shape(self, d: int) -> tuple[int, ...]:
-        """Return the shape of a vector."""
         return (d,)
 
     def dense(self, covariances: np.ndarray) -> np.ndarray:
-        """Return diagonal matrices."""
         return covariances[:, :, None] * np.eye(covariances.shape[1])
 
     def marginal(self, covariances: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the variances of some columns."""
         return covariances[:, columns]
 
     def rescale(self, covariances: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Multiply by scale^2."""
         return covariances * scale * scale
 
     def as_target(self, target: np.ndarray) -> np.ndarray:

@@ -49,7 +49,6 @@ class Full(Structure):
         return np.stack([keep_components(sigma, regularizer) for sigma in covariances])
 
     def trace(self, prec: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Return the sums of products."""
         return np.einsum("kij,ij->k", prec, target)
 
     def count_free(self, d: int, n_kept: int | None = None) -> int:
@@ -60,7 +59,6 @@ class Full(Structure):
         return min(count, d * n_kept - n_kept * (n_kept - 1) // 2 + 1)
 
     def draw_chart(self, covariances: np.ndarray) -> np.ndarray:
-        """Return the lower Cholesky factors."""
         return np.stack([cholesky(sigma, k) for k, sigma in enumerate(covariances)])
 
     def to_vectors(
@@ -84,7 +82,6 @@ class Full(Structure):
         return vectors
 
     def from_vector(self, vector: np.ndarray, chart: Chart) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and covariances."""
         n_components, d = chart.means.shape
         end = n_components * d
         offset = vector[:end].reshape(n_components, d) / chart.share[:, None]
@@ -105,15 +102,12 @@ class Full(Structure):
     # ------------------------------------------------------------------ starts and repairs
 
     def square(self, vectors: np.ndarray) -> np.ndarray:
-        """Return the outer product of each vector with itself."""
         return vectors[..., :, None] * vectors[..., None, :]
 
     def sum_products(self, weight: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return the whole of sum weight z z'."""
         return (z.T * weight) @ z
 
     def diagonal(self, covariances: np.ndarray) -> np.ndarray:
-        """Return the diagonals."""
         return np.einsum("...ii->...i", covariances)
 
     def make_proper(self, covariances: np.ndarray) -> np.ndarray:
@@ -123,7 +117,6 @@ class Full(Structure):
     def begin(
         self, covariances: np.ndarray, weights: np.ndarray, variance: np.ndarray
     ) -> np.ndarray:
-        """Return the matrices in the columns' units."""
         spread = np.sqrt(variance)
         return covariances * np.outer(spread, spread)
 
@@ -134,25 +127,20 @@ class Full(Structure):
         return 0.5 * np.sqrt(value[0]) * vector[:, 0]
 
     def log_det(self, covariances: np.ndarray) -> np.ndarray:
-        """Return the log determinants."""
         return np.linalg.slogdet(covariances)[1]
 
     # ------------------------------------------------------------------ shapes
 
     def shape(self, d: int) -> tuple[int, ...]:
-        """Return the shape of a matrix."""
         return d, d
 
     def dense(self, covariances: np.ndarray) -> np.ndarray:
-        """Return the matrices as they are."""
         return covariances
 
     def marginal(self, covariances: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the matrices of some columns."""
         return covariances[:, columns][:, :, columns]
 
     def rescale(self, covariances: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Multiply by scale on both sides."""
         return covariances * scale[:, None] * scale
 
     # ------------------------------------------------------------------ users and files

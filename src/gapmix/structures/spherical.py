@@ -23,17 +23,13 @@ class Spherical(Diag):
         return covariances[:, :1]
 
     def count_free(self, d: int, n_kept: int | None = None) -> int:
-        """Return 1."""
         return 1
 
     def public_shape(self, n_components: int, d: int) -> tuple[int, ...]:
-        """Return that of one variance for each component."""
         return (n_components,)
 
     def to_public(self, covariances: np.ndarray) -> np.ndarray:
-        """Return the variance of each component."""
         return covariances[:, 0].copy()
 
     def from_public(self, covariances: np.ndarray, d: int) -> np.ndarray:
-        """Return the variance of each component for all its variables."""
         return np.repeat(covariances[:, None], d, axis=1)

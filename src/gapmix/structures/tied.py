@@ -26,11 +26,9 @@ class Tied(Full):
     def begin(
         self, covariances: np.ndarray, weights: np.ndarray, variance: np.ndarray
     ) -> np.ndarray:
-        """Return the weighted mean in the columns' units."""
         return super().begin(np.tensordot(weights, covariances, axes=1)[None], weights, variance)
 
     def pool(self, covariances: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the matrix: it is the mean."""
         return covariances
 
     def split(
@@ -40,21 +38,16 @@ class Tied(Full):
         return self.half_axis(covariances[0]), covariances
 
     def take(self, covariances: np.ndarray, members: Sequence[int]) -> np.ndarray:
-        """Return the matrix, whoever asks."""
         return covariances
 
     def separate(self, covariances: np.ndarray, n_components: int) -> np.ndarray:
-        """Return the matrix once for each component."""
         return np.repeat(covariances, n_components, axis=0)
 
     def public_shape(self, n_components: int, d: int) -> tuple[int, ...]:
-        """Return the shape of the matrix."""
         return self.shape(d)
 
     def to_public(self, covariances: np.ndarray) -> np.ndarray:
-        """Return the matrix."""
         return covariances[0]
 
     def from_public(self, covariances: np.ndarray, d: int) -> np.ndarray:
-        """Return the matrix as the only one."""
         return covariances[None]
