@@ -92,7 +92,7 @@ def read_layout(path: Path) -> Layout:
     if path.suffix == ".npy" and not path.is_dir():
         try:
             shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
-        except (EOFError, OSError, ValueError, SyntaxError, MemoryError, OverflowError) as error:
+        except Exception as error:  # a damaged header is read as Python, and fails in many ways
             raise SourceError(f"{path}: not a whole .npy file ({error}).") from error
         if len(shape) != 2:
             raise SourceError(f"{path}: it has {len(shape)} dimensions; a table has two.")

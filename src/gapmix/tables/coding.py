@@ -259,9 +259,19 @@ def _decode_typed(
         cells = cells.cast(nw.Float64)
     if not gaps.any():
         return cells
+    if cells.dtype == nw.Decimal and cells.implementation.is_polars():
+        return nw.from_native(_fill_decimals(nw.to_native(cells), gaps, values), series_only=True)
     places = np.flatnonzero(gaps).tolist()
     new = nw.new_series("new", values[gaps], nw.Float64, backend=cells.implementation)
     return cells.scatter(places, new.cast(cells.dtype))
+
+
+def _fill_decimals(cells: Any, gaps: np.ndarray, values: np.ndarray) -> Any:
+    """Return polars decimals with gaps filled by the nearest that their type can hold."""
+    kind = cells.dtype
+    limit = (10.0 ** (kind.precision - kind.scale) - 10.0**-kind.scale) * (1 - 1e-15)
+    new = pl.Series(np.where(gaps, np.clip(values, -limit, limit), 0.0)).cast(kind)
+    return cells.zip_with(pl.Series(~gaps), new)
 
 
 def _fill_integers(cells: Any, gaps: np.ndarray, values: np.ndarray) -> Any:
