@@ -12,7 +12,7 @@ from gapmix.em import accelerate
 from gapmix.em.records import Engine, Fit, Iteration, Progress, Settings, Shards, State
 from gapmix.em.repair import CollapseError, make_factorable, prepare, revive
 from gapmix.em.steps import e_step, evaluate, log_likelihood, m_step, sum_rows, total_weight
-from gapmix.em.stopping import N_AGREEING, N_LOOKED_AT, longest_step, to_limit
+from gapmix.em.stopping import CAUTION, N_AGREEING, N_LOOKED_AT, longest_step, to_limit
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.plan.rows import Rows
 from gapmix.solvers import Solver
@@ -248,7 +248,7 @@ def _reason_to_stop(state: State, settings: Settings) -> str | None:
 
 def _estimate_left(state: State) -> State:
     """Return the state with what is left to gain: along the proposal, and after that."""
-    left = to_limit(state.objectives)
+    left = CAUTION * to_limit(state.objectives)
     if state.accelerator is not None and np.isfinite(state.accelerator.to_gain):
         # A component that fades promises for ever what it never brings.
         recent = max(0.0, state.objectives[-1] - state.objectives[0])

@@ -9,6 +9,9 @@ import numpy as np
 WINDOW = 3  # passes whose gains are taken together: proposals gain unevenly
 N_LOOKED_AT = 2 * WINDOW + 1  # objectives that the estimate looks at
 N_AGREEING = 2  # passes in a row whose estimates must be small: one may be so by chance
+# Gains of proposals shrink unevenly, and estimates fell short by up to seven times where much is
+# missing: `python -m benchmarks.convergence` shows the iterations that caution costs.
+CAUTION = 3.0
 LARGEST_RATIO = 0.999  # of successive gains; beyond, the limit is too far to be told
 # Gains per row below which EM only creeps. Larger ones may still be choosing between optima, and a
 # long proposal would choose another, so proposals are kept short then, or are not made at all; one
