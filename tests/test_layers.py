@@ -12,6 +12,7 @@ ROOMS = [
     "wording",
     "storage",
     "units",
+    "categories",
     "threads",
     "plan",
     "parameters",

@@ -54,22 +54,32 @@ def begin(
     seed: np.random.SeedSequence,
     *,
     looks_around: bool,
+    shares: tuple[np.ndarray, ...] = (),
 ) -> Start:
     """Return the start of one run; if it `looks_around`, the best that a few tries find."""
     rng = np.random.default_rng(seed)
-    make = partial(make_start, spec, rows, units, rng)
+    make = partial(make_start, spec, rows, units, rng, shares)
     if not looks_around:
         return Start(make())
     solver = STRUCTURES[spec.covariance_type].SOLVER
-    settings = make_settings(spec, units, float(rows.weight.sum()))
+    settings = make_settings(spec, units, float(rows.weight.sum()), shares=shares)
     found = search.find_start(SOLVERS[solver], rows, make, settings, engine, rng)
     return Start(found.parameters, (found.note,))
 
 
-def make_start(spec: Spec, rows: Rows, units: Scaling, rng: np.random.Generator) -> Parameters:
-    """Return starting parameters in internal units: as far as given, else made from the rows."""
+def make_start(
+    spec: Spec,
+    rows: Rows,
+    units: Scaling,
+    rng: np.random.Generator,
+    shares: tuple[np.ndarray, ...] = (),
+) -> Parameters:
+    """Return starting parameters in internal units: as far as given, else made from the rows.
+
+    `shares` are those of the levels of each category in all rows.
+    """
     weights, means, covariances = given_start(spec, units)
-    if weights is not None and means is not None and covariances is not None:
+    if weights is not None and means is not None and covariances is not None and not shares:
         return Parameters(weights, means, covariances, spec.covariance_type)
     made = kmeans.start(
         rows,
@@ -80,12 +90,14 @@ def make_start(spec: Spec, rows: Rows, units: Scaling, rng: np.random.Generator)
         init_covariance=spec.init_covariance,
         equal_weights=spec.weights == "equal",
         rng=rng,
+        shares=shares,
     )
     return Parameters(
         made.weights if weights is None else weights,
         made.means if means is None else means,
         made.covariances if covariances is None else covariances,
         spec.covariance_type,
+        made.categories,
     )
 
 

@@ -6,10 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gapmix import categories
 from gapmix.em import checkpoint
 from gapmix.fitting.climb import Task, climb, identify
 from gapmix.fitting.fitted import Fitted
-from gapmix.fitting.matrix import Matrix, log_unit, plan_rows, refuse_too_few, set_aside
+from gapmix.fitting.matrix import (
+    Matrix,
+    log_unit,
+    plan_rows,
+    refuse_too_few,
+    set_aside,
+    shares_of,
+)
 from gapmix.fitting.order import order_array, order_fitted, order_spec
 from gapmix.fitting.spec import Running, Spec, make_settings
 from gapmix.plan import TreeOptions
@@ -43,7 +51,7 @@ def fit(
     spec = order_spec(spec, matrix.columns)
     target = order_array(target, matrix.columns)
     if before is not None:
-        before = order_fitted(before, matrix.columns)
+        before = order_fitted(before, matrix.columns, matrix.coding)
     saved = None if running.checkpoint is None else checkpoint.load(running.checkpoint)
     if saved is not None:
         entropy = saved.entropy
@@ -69,7 +77,7 @@ def fit(
         rows,
         rows,
         tuple(start_seeds),
-        make_settings(spec, units, float(rows.weight.sum()), target, center),
+        make_settings(spec, units, float(rows.weight.sum()), target, center, shares_of(matrix)),
         units,
         chosen,
         matrix.names,
@@ -79,4 +87,5 @@ def fit(
         checkpoint.Saved(identity, tuple(entropy), chosen.solver, 0, None, None),
         saved,
     )
-    return order_fitted(climb(spec, task, running), np.argsort(matrix.columns))
+    found = climb(spec, task, running)._replace(n_levels=matrix.n_levels)
+    return order_fitted(found, np.argsort(matrix.columns), categories.invert(matrix.coding))

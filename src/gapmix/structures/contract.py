@@ -17,6 +17,8 @@ from gapmix.parameters import Parameters
 from gapmix.statistics import Moments, add_rows, scatter_about
 from gapmix.structures.regularizer import Regularizer
 
+NO_LEVELS = np.zeros((0, 0))
+
 
 class Chart(NamedTuple):
     """Coordinates for mixtures of one structure, about one of them; see `em/accelerate.py`."""
@@ -26,6 +28,8 @@ class Chart(NamedTuple):
     chol: np.ndarray  # roots of the covariances, in the shape of these
     structure: str
     equal_weights: bool
+    levels: np.ndarray = NO_LEVELS  # (K, sum of L_j) roots of the information on levels
+    n_levels: tuple[int, ...] = ()  # of each category
 
 
 class Structure(ABC):
