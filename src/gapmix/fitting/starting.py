@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gapmix.categories import count_levels
 from gapmix.em.records import Engine
 from gapmix.fitting.spec import Spec, make_settings
 from gapmix.parameters import Parameters
@@ -101,10 +102,19 @@ def make_start(
     )
 
 
-def resume_at(spec: Spec, parameters: Parameters, units: Scaling) -> Parameters:
-    """Return the last solution, in the user's units, as a start; refused where it does not fit."""
+def refuse_other(
+    spec: Spec, parameters: Parameters, d: int, n_levels: tuple[int, ...] = ()
+) -> None:
+    """Raise an error about a last solution that this fit cannot continue from."""
     found = (parameters.structure, *parameters.means.shape)
-    wanted = (spec.covariance_type, spec.n_components, len(units.scale))
+    wanted = (spec.covariance_type, spec.n_components, d)
+    levels = count_levels(parameters.categories)
+    if levels != n_levels:
+        raise ValueError(
+            "warm_start=True continues from the last solution, whose categories have "
+            f"{list(levels)} levels; now they have {list(n_levels)}. Set warm_start=False, or use "
+            "a new estimator."
+        )
     if found != wanted:
         raise ValueError(
             f"warm_start=True continues from the last solution, which has covariance_type="
@@ -112,6 +122,11 @@ def resume_at(spec: Spec, parameters: Parameters, units: Scaling) -> Parameters:
             f"{wanted[1]} and {wanted[2]} are asked for. Set warm_start=False, or use a new "
             "estimator."
         )
+
+
+def resume_at(spec: Spec, parameters: Parameters, units: Scaling) -> Parameters:
+    """Return the last solution, in the user's units, as a start; refused where it does not fit."""
+    refuse_other(spec, parameters, len(units.scale), count_levels(parameters.categories))
     return parameters_to_internal(parameters, units)
 
 

@@ -20,6 +20,7 @@ from gapmix.fitting.matrix import (
 )
 from gapmix.fitting.order import order_array, order_fitted, order_spec
 from gapmix.fitting.spec import Running, Spec, make_settings
+from gapmix.fitting.starting import refuse_other
 from gapmix.plan import TreeOptions
 
 NOWHERE = Running()
@@ -51,6 +52,8 @@ def fit(
     spec = order_spec(spec, matrix.columns)
     target = order_array(target, matrix.columns)
     if before is not None:
+        n_levels = () if matrix.n_levels is None else tuple(matrix.n_levels[matrix.n_levels > 0])
+        refuse_other(spec, before.parameters, len(matrix.columns), n_levels)
         before = order_fitted(before, matrix.columns, matrix.coding)
     saved = None if running.checkpoint is None else checkpoint.load(running.checkpoint)
     if saved is not None:

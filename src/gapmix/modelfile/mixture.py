@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix.em.records import Iteration
+from gapmix.estimators.levels import count_levels
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import LARGEST_VALUE
 from gapmix.fitting.matrix import FARTHEST, LARGEST
@@ -29,12 +30,13 @@ from gapmix.units import Scaling
 Content = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
+PUBLIC = ("covariances", "precisions", "precisions_cholesky")
 SIMPLEX = 1e-8  # what weights may be away from a sum of 1
 MIXTURE_ARRAYS = (
     *("weights", "means", "covariances", "precisions", "precisions_cholesky", "target", "center"),
     *("scaling.center", "scaling.scale", "scaling.mean", "scaling.variance", "scaling.known"),
     *("history.log_likelihood", "history.objective", "history.validation", "history.seconds"),
-    *("history.lower_bounds", "event.iteration", "event.text"),
+    *("history.lower_bounds", "event.iteration", "event.text", "categories.*"),
 )
 
 
@@ -80,11 +82,14 @@ def mixture_to_record(mixture: GaussianMixture) -> tuple[Content, Arrays]:
         "history.seconds": [record.seconds for record in history],
         "history.lower_bounds": mixture.lower_bounds_,
     }
+    for j, table in enumerate(mixture.category_probabilities_):
+        numbers[f"categories.{j}"] = table
     if mixture._target is not None:
         numbers["target"] = mixture._target
     if mixture._center is not None:
         numbers["center"] = mixture._center
-    arrays |= {name: np.asarray(value, dtype=np.float64) for name, value in numbers.items()}
+    numbers = {name: np.asarray(value, dtype=np.float64) for name, value in numbers.items()}
+    arrays |= {name: value for name, value in numbers.items() if value.size or value.ndim == 1}
     arrays["scaling.known"] = np.asarray(scaling.known, dtype=np.int64)
     arrays["event.iteration"] = np.array([i for i, _ in events], dtype=np.int64)
     arrays["event.text"] = np.array([text for _, text in events], dtype=np.int64)
@@ -97,7 +102,13 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     kind = field(content, "covariance_type", str)
     if kind not in STRUCTURES:
         raise ModelFileError(f"The covariance type {kind!a} is not known.")
-    _check_arrays(arrays, kind, mixture.n_features_in_)
+    if mixture.is_categorical_.all() and "weights" in arrays:  # what is empty is not in the file
+        n_components = arrays["weights"].size
+        public = STRUCTURES[kind].public_shape(n_components, 0)
+        shapes = {"means": (n_components, 0), **dict.fromkeys(PUBLIC, public)}
+        empty = {name: np.empty(shape) for name, shape in shapes.items() if 0 in shape}
+        arrays = {**empty, **arrays}
+    _check_arrays(arrays, kind, mixture)
     units = Scaling(*(arrays[f"scaling.{name}"] for name in Scaling._fields))
     units = units._replace(known=units.known.astype(bool))
     mixture.weights_ = arrays["weights"]
@@ -115,6 +126,10 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     mixture.plan_ = _plan(field(content, "plan", dict), mixture.n_features_in_)
     mixture._scaling = units
     mixture._covariance_type = kind
+    mixture._n_levels = count_levels(mixture)
+    mixture.category_probabilities_ = [
+        arrays[f"categories.{j}"] for j in range(len(mixture.categories_))
+    ]
     mixture._target = arrays.get("target")
     mixture._center = arrays.get("center")
     # What overflows is refused; BLAS on several threads is slower on one matrix at a time.
@@ -125,10 +140,14 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     return mixture
 
 
-def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
+def _check_arrays(arrays: Arrays, kind: str, mixture: GaussianMixture) -> None:
     """Check names, types and shapes of a mixture's arrays against each other."""
     own = {name for name in arrays if not name.startswith("settings.")}
-    require_same(own, set(MIXTURE_ARRAYS) - ({"target", "center"} - own), "arrays of a mixture")
+    tables = {f"categories.{j}": levels for j, levels in enumerate(mixture.categories_)}
+    wanted = {*MIXTURE_ARRAYS, *tables} - {"categories.*"} - ({"target", "center"} - own)
+    require_same(own, wanted, "arrays of a mixture")
+    d = mixture.n_features_in_ - len(tables)
+    inside = max(1, d)  # see categories.split_table
     n_components = arrays["weights"].size
     n_iterations = arrays["history.objective"].size
     n_held = arrays["history.validation"].size
@@ -138,15 +157,16 @@ def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
     shapes: dict[str, tuple[int, ...]] = {
         "weights": (n_components,),
         "means": (n_components, d),
-        **{f"scaling.{name}": (d,) for name in Scaling._fields},
+        **{f"scaling.{name}": (inside,) for name in Scaling._fields},
+        **{name: (n_components, len(levels)) for name, levels in tables.items()},
         **{name: (n_iterations,) for name in own if name.startswith("history.")},
         "history.validation": (n_iterations if n_held else 0,),
         "history.lower_bounds": (arrays["history.lower_bounds"].size,),
         "event.iteration": (n_events,),
         "event.text": (n_events,),
-        **dict.fromkeys(("covariances", "precisions", "precisions_cholesky"), public),
-        "target": structure.shape(d),
-        "center": (d,),
+        **dict.fromkeys(PUBLIC, public),
+        "target": structure.shape(inside),
+        "center": (inside,),
     }
     whole = {"scaling.known", "event.iteration", "event.text"}
     for name in sorted(own):
@@ -161,7 +181,7 @@ def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
 
 def _check_values(arrays: Arrays, structure: Structure) -> None:
     """Check that numbers are finite, weights sum to 1 and diagonals are positive."""
-    for name in (name for name in MIXTURE_ARRAYS if name in arrays):
+    for name in (name for name in arrays if not name.startswith("settings.")):
         values = arrays[name]
         if name == "history.validation":  # a held-out row may be beyond every density
             values = values[values != -np.inf]
@@ -172,9 +192,13 @@ def _check_values(arrays: Arrays, structure: Structure) -> None:
         raise ModelFileError("The weights must be at least 0 and sum to 1.")
     if not np.isin(arrays["scaling.known"], (0, 1)).all():
         raise ModelFileError("scaling.known must hold 0 and 1.")
-    matrices = {"covariances", "precisions", "precisions_cholesky", "target"}
+    for name in (name for name in arrays if name.startswith("categories.")):
+        table = arrays[name]
+        if table.min() < 0 or np.abs(table.sum(axis=1) - 1.0).max() > SIMPLEX:
+            raise ModelFileError(f"The probabilities {name} must be at least 0 and sum to 1.")
+    matrices = {*PUBLIC, "target"}
     for name in sorted(matrices & arrays.keys()):
-        if not structure.diagonal(arrays[name]).min() > 0:
+        if arrays[name].size and not structure.diagonal(arrays[name]).min() > 0:
             raise ModelFileError(f"{name} must be positive on the diagonal.")
 
 
@@ -277,10 +301,15 @@ def describe(estimator: Any) -> tuple[Content, Arrays]:
         for name, value in estimator.get_params(deep=False).items()
     }
     names = getattr(estimator, "feature_names_in_", None)
-    columns = {
+    columns: Content = {
         "count": int(estimator.n_features_in_),
         "names": None if names is None else [str(name) for name in names],
     }
+    if getattr(estimator, "categories_", None):
+        columns["categorical"] = np.flatnonzero(estimator.is_categorical_).tolist()
+        columns["levels"] = [
+            encode(levels, f"categories_[{j}]") for j, levels in enumerate(estimator.categories_)
+        ]
     return {"settings": settings, "columns": columns}, arrays
 
 
@@ -302,7 +331,32 @@ def rebuild(cls: Any, content: Content, arrays: Arrays) -> Any:
         if len(names) != count or not all(isinstance(name, str) for name in names):
             raise ModelFileError(f"{len(names)} names are given to {count} columns, or not texts.")
         estimator.feature_names_in_ = np.array(names, dtype=object)
+    if "categorical_features" in cls._get_param_names():
+        estimator.is_categorical_, estimator.categories_ = _categories(columns, count)
     return estimator
+
+
+def _categories(columns: Content, count: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return which columns are categories, and their levels; an old file has none."""
+    chosen = np.zeros(count, dtype=bool)
+    if "categorical" not in columns:
+        return chosen, []
+    places, told = field(columns, "categorical", list), field(columns, "levels", list)
+    if not all(type(place) is int and 0 <= place < count for place in places):
+        raise ModelFileError(f"The columns that are categories must be among {count}.")
+    if sorted(set(places)) != places or len(places) != len(told):
+        raise ModelFileError(f"{len(places)} categories cannot have levels of {len(told)}.")
+    levels = [decode(each, {}) for each in told]
+    for each in levels:
+        plain = isinstance(each, np.ndarray) and each.ndim == 1
+        try:
+            distinct = plain and len(set(each.tolist())) == each.size > 0
+        except TypeError:
+            distinct = False
+        if not distinct:
+            raise ModelFileError("The levels of a category must be a list without doubles.")
+    chosen[places] = True
+    return chosen, levels
 
 
 def array_names(cls: Any, own: tuple[str, ...]) -> set[str]:
