@@ -109,7 +109,7 @@ def begin(work: Work) -> State:
 
 def expect(work: Work, state: State, engine: Engine) -> Statistics:
     """Return the statistics of all rows: the E step."""
-    return e_step(work.solver, state.prepared, state.parameters.weights, work.rows, engine)
+    return e_step(work.solver, state.prepared, state.parameters, work.rows, engine)
 
 
 def maximise(work: Work, state: State, statistics: Statistics) -> State:

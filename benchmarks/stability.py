@@ -107,7 +107,7 @@ def step_by_solver(name: str, x: np.ndarray, sigma: np.ndarray) -> Step:
     parameters = Parameters(np.ones(1), np.zeros((1, x.shape[1])), sigma[None], "full")
     with open_engine(1) as engine:
         prepared = solver.prepare(parameters)
-        statistics = e_step(solver, prepared, parameters.weights, rows, engine)
+        statistics = e_step(solver, prepared, parameters, rows, engine)
         settings = Settings(Regularizer(np.zeros(x.shape[1])))
         updated = m_step(solver.moments(prepared, statistics), parameters, settings)
     return Step(float(statistics.log_likelihood), updated.covariances[0])

@@ -77,11 +77,12 @@ def test_packed_statistics_come_back(name):
             dual * rng.random((2, 3)),
             np.zeros((2, 0, 0)) if diagonal else dual * lower[::-1],
             np.array(2.0),
+            rng.random((2, 5)),
         )
         vector = pack(sums)
-        back = unpack(vector, 2, 3, diagonal=diagonal)
+        back = unpack(vector, 2, 3, diagonal=diagonal, n_levels=5)
         assert all(np.array_equal(a, b) for a, b in zip(back, sums, strict=True))
-    assert diagonal or vector.size == 1 + 2 + 6 + 12 + 2 + 6 + 12 + 1
+    assert diagonal or vector.size == 1 + 2 + 6 + 12 + 2 + 6 + 12 + 1 + 10
 
 
 @pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])

@@ -173,7 +173,7 @@ def one_step(X, mixture, solver):
     rows = prepare_rows(X, np.ones(len(X)), len(mixture[0]), patterns=patterns, forest=plan.forest)
     module, parameters = SOLVERS[plan.solver], Parameters(*mixture, "full")
     prepared = module.prepare(parameters)
-    statistics = e_step(module, prepared, parameters.weights, rows, Serial())
+    statistics = e_step(module, prepared, parameters, rows, Serial())
     moments = module.moments(prepared, statistics)
     settings = Settings(Regularizer(np.zeros(X.shape[1])))
     return statistics, m_step(moments, parameters, settings), module.notes(prepared, statistics)

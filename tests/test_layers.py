@@ -13,6 +13,7 @@ ROOMS = [
     "wording",
     "storage",
     "units",
+    "categories",
     "threads",
     "plan",
     "parameters",

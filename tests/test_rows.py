@@ -34,7 +34,9 @@ def cut(x, block_rows):
     """Return rows and blocks of `block_rows` rows, however small."""
     rows = prepare_rows(x, np.arange(1.0, len(x) + 1), 2)
     blocks = tuple(
-        cut_block(rows.patterns, rows.x, rows.weight, first, min(first + block_rows, len(x)))
+        cut_block(
+            rows.patterns, rows.x, rows.weight, first, min(first + block_rows, len(x)), rows.codes
+        )
         for first in range(0, len(x), block_rows)
     )
     return rows._replace(blocks=blocks)

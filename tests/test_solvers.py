@@ -91,7 +91,7 @@ def one_step(name, X, weight, mixture, covariance_type="full", ridge=0.0):
     parameters = as_parameters(mixture, covariance_type)
     rows = arrange(name, X, weight, len(mixture[0]))
     prepared = solver.prepare(parameters)
-    statistics = e_step(solver, prepared, parameters.weights, rows, Serial())
+    statistics = e_step(solver, prepared, parameters, rows, Serial())
     visits = [solver.visit(prepared, block).log_density for block in rows.blocks]
     resp = responsibilities(np.concatenate(visits), parameters.weights)[1]
     settings = Settings(Regularizer(np.full(X.shape[1], ridge)))

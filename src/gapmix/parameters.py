@@ -22,6 +22,7 @@ class Parameters(NamedTuple):
     means: np.ndarray  # (K, d)
     covariances: np.ndarray  # in the shape of its structure, the first axis over components
     structure: str  # what a component is: a name in structures.STRUCTURES
+    categories: tuple[np.ndarray, ...] = ()  # (K, L_j) probabilities of each category's levels
 
 
 class Factored(NamedTuple):

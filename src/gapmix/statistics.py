@@ -8,6 +8,8 @@ import numpy as np
 
 from gapmix.parameters import Factored
 
+NO_COUNTS = np.zeros((0, 0))
+
 
 class Statistics(NamedTuple):
     """Sums over rows, taken about the current means, per component.
@@ -26,6 +28,7 @@ class Statistics(NamedTuple):
     dual_first: np.ndarray  # (K, d) sum of resp a
     dual_second: np.ndarray  # (K, d, d) sum of resp (a a' - P); (K, 0, 0) if no row is there
     recomputed: np.ndarray  # () matrices that lost their digits and were computed afresh
+    counts: np.ndarray  # (K, sum of L_j) sum of resp for each level of each category
 
 
 class Moments(NamedTuple):
@@ -34,6 +37,7 @@ class Moments(NamedTuple):
     resp: np.ndarray  # (K,)
     first: np.ndarray  # (K, d)
     second: np.ndarray  # (K, d, d), or (K, d) when diagonal
+    counts: np.ndarray = NO_COUNTS  # (K, sum of L_j)
 
 
 def is_diagonal(moments: Moments) -> bool:
@@ -44,8 +48,10 @@ def is_diagonal(moments: Moments) -> bool:
 def add_rows(moments: Moments, at: np.ndarray, n_rows: float) -> Moments:
     """Return the moments with so many further rows at the places (K, d), one per component."""
     square = at**2 if is_diagonal(moments) else at[:, :, None] * at[:, None, :]
-    return Moments(
-        moments.resp + n_rows, moments.first + n_rows * at, moments.second + n_rows * square
+    return moments._replace(
+        resp=moments.resp + n_rows,
+        first=moments.first + n_rows * at,
+        second=moments.second + n_rows * square,
     )
 
 
@@ -59,19 +65,23 @@ def scatter_about(moments: Moments, shift: np.ndarray) -> np.ndarray:
 
 def move_rows(moments: Moments, by: np.ndarray) -> Moments:
     """Return the moments of rows that are all moved: E[(z + b)(z + b)']."""
-    resp, first, second = moments
+    resp, first, second, counts = moments
     moved = first + resp[:, None] * by
     if is_diagonal(moments):
-        return Moments(resp, moved, second + 2.0 * first * by + resp[:, None] * by**2)
+        moved_second = second + 2.0 * first * by + resp[:, None] * by**2
+        return Moments(resp, moved, moved_second, counts)
     cross = first[:, :, None] * by[:, None, :]
     square = resp[:, None, None] * by[:, :, None] * by[:, None, :]
-    return Moments(resp, moved, second + cross + np.swapaxes(cross, 1, 2) + square)
+    return Moments(resp, moved, second + cross + np.swapaxes(cross, 1, 2) + square, counts)
 
 
 def zero_statistics(
-    n_components: int, d: int, *, diagonal: bool, observed_side: bool = True
+    n_components: int, d: int, *, diagonal: bool, observed_side: bool = True, n_levels: int = 0
 ) -> Statistics:
-    """Return statistics of no rows, with room for those solved on their observed side or not."""
+    """Return statistics of no rows, with room for those solved on their observed side or not.
+
+    `n_levels` is the number of levels of all categories together.
+    """
     dual = d if observed_side and not diagonal else 0
     return Statistics(
         np.zeros(()),
@@ -82,6 +92,7 @@ def zero_statistics(
         np.zeros((n_components, d)),
         np.zeros((n_components, dual, dual)),
         np.zeros(()),
+        np.zeros((n_components, n_levels)),
     )
 
 
@@ -106,9 +117,11 @@ def pack(statistics: Statistics) -> np.ndarray:
     return np.concatenate([part.reshape(-1) for part in parts])
 
 
-def unpack(vector: np.ndarray, n_components: int, d: int, *, diagonal: bool) -> Statistics:
+def unpack(
+    vector: np.ndarray, n_components: int, d: int, *, diagonal: bool, n_levels: int = 0
+) -> Statistics:
     """Return the statistics that `pack` was given, upper triangles zero."""
-    result = zero_statistics(n_components, d, diagonal=diagonal)
+    result = zero_statistics(n_components, d, diagonal=diagonal, n_levels=n_levels)
     lower = np.tril_indices(d)
     at = 0
     for name, array in zip(Statistics._fields, result, strict=True):

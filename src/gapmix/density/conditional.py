@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gapmix.em.records import Engine
-from gapmix.em.steps import responsibilities
+from gapmix.em.steps import look
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Block, Rows, expand, prepare_rows, restore_order
 from gapmix.solvers import Completed, Solver
@@ -48,7 +48,7 @@ def score(ready: ReadyDensity, rows: Rows, engine: Engine) -> Scores:
 
     def score_block(block: Block) -> tuple[np.ndarray, np.ndarray]:
         visit = ready.solver.visit(ready.state, block)
-        return responsibilities(visit.log_density, ready.parameters.weights)
+        return look(ready.parameters, block, visit.log_density)[:2]
 
     return Scores(*_join(engine.map(score_block, rows.blocks), rows))
 
@@ -81,7 +81,7 @@ def fill(ready: ReadyDensity, rows: Rows, engine: Engine, *, spread: bool = Fals
 def _complete(ready: ReadyDensity, block: Block, *, spread: bool) -> tuple[Completed, np.ndarray]:
     """Return the block's rows as each component fills them, and responsibilities (n_b, K)."""
     completed = ready.solver.complete(ready.state, block, spread=spread)
-    return completed, responsibilities(completed.log_density, ready.parameters.weights)[1]
+    return completed, look(ready.parameters, block, completed.log_density)[1]
 
 
 def _join(parts: Iterable[tuple[np.ndarray, ...]], rows: Rows) -> Iterator[np.ndarray]:
@@ -159,8 +159,10 @@ def draw(
     resp: np.ndarray,
     n_draws: int,
     rng: np.random.Generator,
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return draws of whole rows given their observed part, (n_draws, n, d), internal units.
+
+    Also the component that each was drawn from, (n_draws, n).
 
     First the component, by its responsibility; then its Gaussian. With y a draw from N(0, S),
     y + E[x | x_o - y_o] has the conditional mean and covariance exactly and leaves x_o as it is
@@ -185,4 +187,4 @@ def draw(
         )
         values = restore_order(filled, rows) + parameters.means[k] + noise
         result[which, row] = np.where(observed[row], x[row], values)
-    return result
+    return result, chosen

@@ -1,7 +1,8 @@
 """A fitted mixture at work on new rows: densities, filled values, quantiles and draws.
 
-Everything here is in the user's units, and every row is treated by itself: its answer depends
-neither on the rows beside it nor on the order of the columns.
+Rows are tables (n, D) with categories as codes, NaN where missing, in the columns that `n_levels`
+tells. Everything here is in the user's units, and every row is treated by itself: its answer
+depends neither on the rows beside it nor on the order of the columns.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gapmix import categories
 from gapmix import units as scaling
+from gapmix.categories import is_mixed, join_table, split_table
 from gapmix.density import conditional
 from gapmix.density.conditional import Filled, ReadyDensity, Scores
 from gapmix.parameters import Parameters
@@ -32,14 +35,24 @@ class Density(NamedTuple):
     units: Scaling
     solver: str
     n_jobs: int | None
+    n_levels: np.ndarray | None = None  # (D,) levels of each column, 0 for numbers
 
 
 def marginal(density: Density, columns: np.ndarray) -> Density:
     """Return the density of some of the columns, the others integrated out."""
-    return density._replace(
-        parameters=marginal_parameters(density.parameters, columns),
-        units=select_columns(density.units, columns),
-    )
+    tables, n_levels = density.parameters.categories, density.n_levels
+    numbers = columns
+    if n_levels is not None and n_levels.any():
+        is_number = n_levels == 0
+        place = np.where(is_number, np.cumsum(is_number), np.cumsum(~is_number)) - 1
+        numbers = place[columns[is_number[columns]]]
+        tables = tuple(tables[place[c]] for c in columns if not is_number[c])
+        n_levels = n_levels[columns]
+        if not numbers.size:
+            raise ValueError("At least one of the columns must hold numbers.")
+    parameters = marginal_parameters(density.parameters, numbers)._replace(categories=tables)
+    units = select_columns(density.units, numbers)
+    return density._replace(parameters=parameters, units=units, n_levels=n_levels)
 
 
 def _prepare(density: Density) -> ReadyDensity:
@@ -49,61 +62,132 @@ def _prepare(density: Density) -> ReadyDensity:
         return ReadyDensity(solver, solver.prepare(parameters), parameters)
 
 
-def _lay_out(density: Density, x: np.ndarray) -> Rows:
-    return prepare_rows(x, np.ones(len(x)), len(density.parameters.weights), units=density.units)
+def _lay_out(density: Density, numbers: np.ndarray, codes: np.ndarray) -> Rows:
+    n_components = len(density.parameters.weights)
+    weight = np.ones(len(numbers))
+    return prepare_rows(numbers, weight, n_components, units=density.units, codes=codes)
 
 
 def score(density: Density, x: np.ndarray) -> Scores:
     """Return log p(x_o) of each row, 0 for an empty one, and its share of each component."""
+    numbers, codes = split_table(x, density.n_levels)
     with open_engine(density.n_jobs) as engine:
-        scores = conditional.score(_prepare(density), _lay_out(density, x), engine)
+        scores = conditional.score(_prepare(density), _lay_out(density, numbers, codes), engine)
     # Densities were taken in internal units: one factor 1 / scale for each observed value.
-    unit = (~np.isnan(x)) @ np.log(density.units.scale)
+    unit = (~np.isnan(numbers)) @ np.log(density.units.scale)
     return scores._replace(log_prob=scores.log_prob - unit)
 
 
 def fill(density: Density, x: np.ndarray, *, spread: bool = False) -> Filled:
-    """Return rows with gaps filled by their conditional mean, and its deviation if asked for."""
+    """Return rows with gaps filled by their conditional mean, and its deviation if asked for.
+
+    Categories get their most probable level, and as deviation the probability of any other.
+    """
+    numbers, codes = split_table(x, density.n_levels)
     with open_engine(density.n_jobs) as engine:
-        filled = conditional.fill(_prepare(density), _lay_out(density, x), engine, spread=spread)
-    mean = np.where(np.isnan(x), scaling.to_user(filled.mean, density.units), x)
-    return Filled(mean, filled.std * density.units.scale if spread else filled.std, filled.resp)
+        rows = _lay_out(density, numbers, codes)
+        filled = conditional.fill(_prepare(density), rows, engine, spread=spread)
+    mean = np.where(np.isnan(numbers), scaling.to_user(filled.mean, density.units), numbers)
+    std = filled.std * density.units.scale if spread else filled.std
+    if density.n_levels is not None and is_mixed(density.n_levels):
+        shares = _level_probabilities(density, codes, filled.resp)
+        best = np.column_stack([share.argmax(axis=1) for share in shares])
+        mean = join_table(mean, best.astype(float), density.n_levels)
+        if spread:
+            doubt = np.column_stack([1.0 - share.max(axis=1) for share in shares])
+            std = join_table(std, doubt, density.n_levels)
+    return Filled(mean, std, filled.resp)
+
+
+def level_probabilities(density: Density, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the probabilities of each category's levels given the rest of each row, (n, L_j).
+
+    Where a row shows its level, that one has all.
+    """
+    codes = split_table(x, density.n_levels)[1]
+    return _level_probabilities(density, codes, score(density, x).resp)
+
+
+def _level_probabilities(
+    density: Density, codes: np.ndarray, resp: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    result = []
+    for column, table in zip(codes.T, density.parameters.categories, strict=True):
+        shown = categories.one_hot(column[:, None], [table.shape[1]])
+        result.append(np.where((column >= 0)[:, None], shown, resp @ table))
+    return tuple(result)
 
 
 def quantiles(density: Density, x: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Return quantiles of every gap given the rest of its row, (len(levels), n, d).
+    """Return quantiles of every gap given the rest of its row, (len(levels), n, D).
 
-    Observed values come back as they were.
+    Observed values come back as they were. Categories have none: their gaps stay NaN.
     """
+    numbers, codes = split_table(x, density.n_levels)
     with open_engine(density.n_jobs) as engine:
-        values = conditional.quantiles(_prepare(density), _lay_out(density, x), levels, engine)
-    return np.where(np.isnan(x), scaling.to_user(values, density.units), x)
+        rows = _lay_out(density, numbers, codes)
+        values = conditional.quantiles(_prepare(density), rows, levels, engine)
+    values = np.where(np.isnan(numbers), scaling.to_user(values, density.units), numbers)
+    return _with_columns(density, values, x)
 
 
 def distribution(density: Density, x: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return P(gap <= value | rest of the row) for values (n, d), NaN where there is no gap."""
-    inside = scaling.to_internal(values, density.units)
+    """Return P(gap <= value | rest of the row) for values (n, D), NaN where there is no gap.
+
+    NaN in all columns of categories, too.
+    """
+    numbers, codes = split_table(x, density.n_levels)
+    inside = scaling.to_internal(split_table(values, density.n_levels)[0], density.units)
     with open_engine(density.n_jobs) as engine:
-        return conditional.distribution(_prepare(density), _lay_out(density, x), inside, engine)
+        rows = _lay_out(density, numbers, codes)
+        found = conditional.distribution(_prepare(density), rows, inside, engine)
+    return _with_columns(density, found, np.full_like(x, np.nan))
+
+
+def _with_columns(density: Density, numbers: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return columns of numbers (..., n, d) beside the categories of a table (n, D)."""
+    if density.n_levels is None or not is_mixed(density.n_levels):
+        return numbers
+    others = x[:, density.n_levels > 0]
+    others = np.broadcast_to(others, (*numbers.shape[:-1], others.shape[1]))
+    return join_table(numbers, others, density.n_levels)
 
 
 def draw(density: Density, x: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Return draws of the gaps given the rest of each row, (n_draws, n, d)."""
+    """Return draws of the gaps given the rest of each row, (n_draws, n, D)."""
+    numbers, codes = split_table(x, density.n_levels)
     ready = _prepare(density)
     with open_engine(density.n_jobs) as engine:
-        resp = conditional.score(ready, _lay_out(density, x), engine).resp
-        inside = scaling.to_internal(x, density.units)
-        draws = conditional.draw(ready, inside, resp, n_draws, rng)
-    return np.where(np.isnan(x), scaling.to_user(draws, density.units), x)
+        resp = conditional.score(ready, _lay_out(density, numbers, codes), engine).resp
+        inside = scaling.to_internal(numbers, density.units)
+        draws, chosen = conditional.draw(ready, inside, resp, n_draws, rng)
+    draws = np.where(np.isnan(numbers), scaling.to_user(draws, density.units), numbers)
+    if density.n_levels is None or not is_mixed(density.n_levels):
+        return draws
+    levels = _draw_levels(density, chosen, rng)
+    return join_table(draws, np.where(codes < 0, levels, codes), density.n_levels)
+
+
+def _draw_levels(density: Density, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return a level of each category, (..., C), for components chosen (...)."""
+    drawn = []
+    for table in density.parameters.categories:
+        ends = np.cumsum(table, axis=1)[chosen]  # (..., L)
+        at = rng.random((*chosen.shape, 1)) * ends[..., -1:]
+        drawn.append((at > ends).sum(axis=-1))
+    return np.stack(drawn, axis=-1)
 
 
 def sample_rows(
     density: Density, n: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return new rows (n, d) and the component each came from, (n,), components in order."""
+    """Return new rows (n, D) and the component each came from, (n,), components in order."""
     inside = parameters_to_internal(density.parameters, density.units)
     labels = np.repeat(np.arange(len(inside.weights)), rng.multinomial(n, inside.weights))
     noise = rng.standard_normal((n, inside.means.shape[1]))
     for k, chol in enumerate(np.linalg.cholesky(dense_covariances(inside))):
         noise[labels == k] = noise[labels == k] @ chol.T
-    return density.parameters.means[labels] + noise * density.units.scale, labels
+    rows = density.parameters.means[labels] + noise * density.units.scale
+    if density.n_levels is None or not is_mixed(density.n_levels):
+        return rows, labels
+    return join_table(rows, _draw_levels(density, labels, rng), density.n_levels), labels

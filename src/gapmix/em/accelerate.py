@@ -3,10 +3,10 @@
 EM is a fixed-point iteration theta -> G(theta) that converges linearly, and slowly when much is
 missing. Its residual G(theta) - theta is a gradient: that of the objective, preconditioned by the
 information that complete rows would carry. `Chart` draws parameters as vectors in which this
-preconditioner is the identity (at the point the chart is drawn about): log weights, whitened means
-and log-Cholesky factors, each times the root of its Fisher information per row (those of means and
-covariances are the structure's). In these vectors
-the residual is the gradient, lengths do not depend on units, and every vector is a mixture.
+preconditioner is the identity (at the point the chart is drawn about): log weights, whitened means,
+log-Cholesky factors and log probabilities of levels, each times the root of its Fisher information
+per row (those of means and covariances are the structure's). In these vectors the residual
+is the gradient, lengths do not depend on units, and every vector is a mixture.
 
 Three ways to propose a point beyond the plain step, all from differences of points (steps) and of
 their residuals (changes): limited-memory quasi-Newton steps, damped Anderson mixing and SQUAREM.
@@ -18,7 +18,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
+from gapmix import categories
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.structures import STRUCTURES, Chart
 
@@ -27,6 +29,7 @@ MEMORY = 8  # differences kept,
 WIDE_MEMORY = 3  # or so many
 WIDE = 50_000  # from this many parameters on: they are the memory of a fit on a wide table
 FIRST_REACH = 4.0  # a proposal is at most so many times as long as the plain step; learned later
+LEAST_INFORMATION = 1e-12  # on a level, in rows: rarer ones are moved as if they had so much
 LEAST_CURVATURE = 1e-8  # of a difference, as the cosine between step and change
 DAMPING_BASE, DAMPING_DELAY = 1.2, 25  # of Anderson mixing, as in DAAREM
 
@@ -61,7 +64,14 @@ def draw_chart(parameters: Parameters, *, equal_weights: bool) -> Chart:
     """
     roots = STRUCTURES[parameters.structure].draw_chart(parameters.covariances)
     share = np.sqrt(parameters.weights)
-    return Chart(share, parameters.means, roots, parameters.structure, equal_weights)
+    chart = Chart(share, parameters.means, roots, parameters.structure, equal_weights)
+    if not parameters.categories:
+        return chart
+    information = parameters.weights[:, None] * categories.join(parameters.categories)
+    return chart._replace(
+        levels=np.sqrt(np.maximum(information, LEAST_INFORMATION)),
+        n_levels=categories.count_levels(parameters.categories),
+    )
 
 
 def to_vector(parameters: Parameters, chart: Chart) -> np.ndarray:
@@ -77,6 +87,10 @@ def to_vector(parameters: Parameters, chart: Chart) -> np.ndarray:
     if not chart.equal_weights:
         with np.errstate(divide="ignore"):
             parts.insert(0, chart.share * np.log(parameters.weights))
+    if chart.n_levels:
+        with np.errstate(divide="ignore"):
+            log_levels = np.log(categories.join(parameters.categories))
+        parts.append((chart.levels * log_levels).reshape(-1))
     return np.concatenate(parts)
 
 
@@ -89,8 +103,14 @@ def to_parameters(vector: np.ndarray, chart: Chart) -> Parameters:
         weights = np.exp(log_weights - log_weights.max())
         weights /= weights.sum()
         vector = vector[n_components:]
+    tables: tuple[np.ndarray, ...] = ()
+    if chart.n_levels:
+        log_levels = vector[-chart.levels.size :].reshape(chart.levels.shape) / chart.levels
+        parts = categories.split(log_levels, chart.n_levels)
+        tables = tuple(softmax(part, axis=1) for part in parts)
+        vector = vector[: -chart.levels.size]
     means, covariances = STRUCTURES[chart.structure].from_vector(vector, chart)
-    return Parameters(weights, means, covariances, chart.structure)
+    return Parameters(weights, means, covariances, chart.structure, tables)
 
 
 # ---------------------------------------------------------------------- what was seen
@@ -177,7 +197,7 @@ def propose(state: State, longest: float = np.inf) -> tuple[State, Parameters | 
     ahead = state.point + step
     with np.errstate(all="ignore"):
         parameters = to_parameters(ahead, state.chart)
-    if not all(np.isfinite(array).all() for array in parameters[:3]):
+    if not all(np.isfinite(array).all() for array in (*parameters[:3], *parameters.categories)):
         return refuse(state), None
     taken = stay._replace(
         ahead=ahead,

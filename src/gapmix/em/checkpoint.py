@@ -34,7 +34,8 @@ VECTORS = ("point", "residual", "ahead")
 KNOWN = {
     KIND: frozenset(
         [f"{owner}.{name}" for owner in OWNERS for name in PARAMETERS]
-        + [f"accelerator.chart.{name}" for name in CHART]
+        + [f"{owner}.categories.*" for owner in OWNERS]
+        + [f"accelerator.chart.{name}" for name in (*CHART, "levels", "n_levels")]
         + [f"accelerator.{name}" for name in VECTORS]
         + ["accelerator.numbers", "accelerator.steps.*", "accelerator.changes.*"]
         + [f"state.{name}" for name in ("resp", "objectives", "left", "numbers")]
@@ -195,13 +196,16 @@ def _put_parameters(parameters: Parameters | None, name: str, arrays: Arrays) ->
     if parameters is not None:
         for key in PARAMETERS:
             arrays[f"{name}.{key}"] = np.asarray(getattr(parameters, key), dtype=np.float64)
+        for j, table in enumerate(parameters.categories):
+            arrays[f"{name}.categories.{j}"] = np.asarray(table, dtype=np.float64)
 
 
 def _take_parameters(name: str, arrays: Arrays, structure: str) -> Parameters | None:
     if f"{name}.weights" not in arrays:
         return None
     weights, means, covariances = (arrays[f"{name}.{key}"] for key in PARAMETERS)
-    return Parameters(weights, means, covariances, structure)
+    tables = _take_vectors(f"{name}.categories", arrays)
+    return Parameters(weights, means, covariances, structure, tables)
 
 
 def _put_state(state: State, arrays: Arrays) -> None:
@@ -218,8 +222,12 @@ def _put_state(state: State, arrays: Arrays) -> None:
     arrays["accelerator.numbers"] = np.array(
         [known.was_plain, known.was_cut, known.reach, known.n_taken, known.to_gain], dtype=float
     )
-    for name in CHART if known.chart is not None else ():
-        arrays[f"accelerator.chart.{name}"] = getattr(known.chart, name)
+    if known.chart is not None:
+        for name in CHART:
+            arrays[f"accelerator.chart.{name}"] = getattr(known.chart, name)
+        if known.chart.n_levels:
+            arrays["accelerator.chart.levels"] = known.chart.levels
+            arrays["accelerator.chart.n_levels"] = np.array(known.chart.n_levels, dtype=float)
     for name in VECTORS:
         if getattr(known, name) is not None:
             arrays[f"accelerator.{name}"] = getattr(known, name)
@@ -237,6 +245,11 @@ def _take_state(told: dict[str, Any], arrays: Arrays, structure: str) -> State:
         if told["chart"] is not None:
             share, means, chol = (arrays[f"accelerator.chart.{name}"] for name in CHART)
             chart = Chart(share, means, chol, *told["chart"])
+            if "accelerator.chart.levels" in arrays:
+                chart = chart._replace(
+                    levels=arrays["accelerator.chart.levels"],
+                    n_levels=tuple(arrays["accelerator.chart.n_levels"].astype(int).tolist()),
+                )
         accelerator = accelerate.State(
             told["method"],
             chart,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gapmix.em.records import Engine, Settings
-from gapmix.em.steps import e_step, m_step, total_weight
+from gapmix.em.steps import e_step, m_step, take_moments, total_weight
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Rows
 from gapmix.solvers import Solver
@@ -40,9 +40,9 @@ def step(
     """Return the stream after a batch, and the batch's mean log-likelihood before it."""
     parameters = stream.parameters
     prepared = solver.prepare(parameters)
-    statistics = e_step(solver, prepared, parameters.weights, rows, engine)
+    statistics = e_step(solver, prepared, parameters, rows, engine)
     weight = total_weight(rows)
-    seen = move_rows(solver.moments(prepared, statistics), parameters.means)
+    seen = move_rows(take_moments(solver, prepared, statistics), parameters.means)
     if stream.moments is None:
         moments = Moments(*(new / weight for new in seen))
     else:

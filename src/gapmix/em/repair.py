@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gapmix import categories
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.solvers import Solver
 from gapmix.structures import STRUCTURES
@@ -47,7 +48,8 @@ def split_heaviest(
     means[donor] = means[donor] - offset
     if not np.allclose(weights, weights[0]) or weights[dead] < EMPTY_SHARE:
         weights[dead] = weights[donor] = 0.5 * (weights[dead] + weights[donor])
-    return Parameters(weights, means, covariances, parameters.structure), donor
+    tables = categories.tilt(parameters.categories, donor, dead)
+    return Parameters(weights, means, covariances, parameters.structure, tables), donor
 
 
 def prepare(solver: Solver, parameters: Parameters) -> Any:

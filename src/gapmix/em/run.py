@@ -11,7 +11,15 @@ import numpy as np
 from gapmix.em import accelerate
 from gapmix.em.records import Engine, Fit, Iteration, Progress, Settings, Shards, State
 from gapmix.em.repair import CollapseError, make_factorable, prepare, revive
-from gapmix.em.steps import e_step, evaluate, log_likelihood, m_step, sum_rows, total_weight
+from gapmix.em.steps import (
+    e_step,
+    evaluate,
+    log_likelihood,
+    m_step,
+    sum_rows,
+    take_moments,
+    total_weight,
+)
 from gapmix.em.stopping import CAUTION, N_AGREEING, N_LOOKED_AT, longest_step, to_limit
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.plan.rows import Rows
@@ -90,11 +98,10 @@ def run(
         else:
             held_out = None
             if validation is not None:
-                weights = state.parameters.weights
-                held_out = log_likelihood(solver, prepared, weights, validation, engine)
+                held_out = log_likelihood(solver, prepared, state.parameters, validation, engine)
             state = _accept(state, objective, held_out)
             events += solver.notes(prepared, statistics)
-            moments = solver.moments(prepared, statistics)
+            moments = take_moments(solver, prepared, statistics)
             del prepared, statistics  # large matrices: the next ones need the room
             updated, resp = m_step(moments, state.parameters, settings), moments.resp
             del moments
@@ -280,7 +287,7 @@ def _final(
         return kept
     if validation is None:
         return parameters
-    value = log_likelihood(solver, prepared, parameters.weights, validation, engine)
+    value = log_likelihood(solver, prepared, parameters, validation, engine)
     return parameters if value > state.best else kept
 
 
@@ -305,7 +312,10 @@ def _with_target(
     needs_center = regularizer.mean_shrinkage > 0 and regularizer.center is None
     if len(start.weights) == 1 or not (needs_target or needs_center):
         return settings, start, ()
-    plain = settings._replace(regularizer=Regularizer(regularizer.ridge))
+    bare = Regularizer(
+        regularizer.ridge, shares=regularizer.shares, level_rows=regularizer.level_rows
+    )
+    plain = settings._replace(regularizer=bare)
 
     def share(parameters: Parameters, resp: np.ndarray) -> Parameters:
         return parameters._replace(covariances=structure.pool(parameters.covariances, resp))
@@ -313,8 +323,8 @@ def _with_target(
     parameters = share(start, start.weights)
     for _ in range(WARM_UP):
         prepared = prepare(solver, parameters)
-        sums = e_step(solver, prepared, parameters.weights, rows, engine)
-        moments = solver.moments(prepared, sums)
+        sums = e_step(solver, prepared, parameters, rows, engine)
+        moments = take_moments(solver, prepared, sums)
         parameters = share(m_step(moments, parameters, plain), moments.resp)
     if needs_target:
         regularizer = regularizer._replace(target=parameters.covariances[0])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gapmix import categories
 from gapmix.em.records import Engine, Settings, Shards
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Block, Rows, deal_queues
@@ -37,20 +38,35 @@ def responsibilities(log_density: np.ndarray, weights: np.ndarray) -> tuple[np.n
     return log_prob, resp.T
 
 
+def look(
+    parameters: Parameters, block: Block, log_density: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return log p(row) (n,), responsibilities (n, K) and categories as 0 and 1, if there are any.
+
+    `log_density` (n, K) is the solver's, of the numbers.
+    """
+    hot = None
+    if parameters.categories:
+        hot = categories.one_hot(block.codes, categories.count_levels(parameters.categories))
+        log_density = log_density + categories.log_probability(parameters.categories, hot)
+    return *responsibilities(log_density, parameters.weights), hot
+
+
 def e_step(
-    solver: Solver, prepared: Any, weights: np.ndarray, rows: Rows, engine: Engine
+    solver: Solver, prepared: Any, parameters: Parameters, rows: Rows, engine: Engine
 ) -> Statistics:
     """Return the statistics of all rows: densities, responsibilities and sums in one pass."""
     empty = partial(
         zero_statistics,
-        len(weights),
+        len(parameters.weights),
         rows.x.shape[1],
         diagonal=solver.SUMS_DIAGONAL,
         observed_side=any(block.n_missing_side < len(block.x) for block in rows.blocks),
+        n_levels=sum(categories.count_levels(parameters.categories)),
     )
 
     def sum_queue(queue: tuple[Block, ...]) -> Statistics:
-        return sum_blocks(solver, prepared, weights, queue, empty())
+        return sum_blocks(solver, prepared, parameters, queue, empty())
 
     parts = iter(engine.map(sum_queue, deal_queues(rows)))
     total = next(parts)
@@ -60,7 +76,11 @@ def e_step(
 
 
 def sum_blocks(
-    solver: Solver, prepared: Any, weights: np.ndarray, blocks: Sequence[Block], total: Statistics
+    solver: Solver,
+    prepared: Any,
+    parameters: Parameters,
+    blocks: Sequence[Block],
+    total: Statistics,
 ) -> Statistics:
     """Add the statistics of the blocks to `total`, one after the other, and return it.
 
@@ -69,9 +89,12 @@ def sum_blocks(
     try:
         for block in blocks:
             visit = solver.visit(prepared, block)
-            log_prob, resp = responsibilities(visit.log_density, weights)
+            log_prob, resp, hot = look(parameters, block, visit.log_density)
             total.log_likelihood[...] += block.weight @ log_prob
-            solver.accumulate(prepared, block, visit, resp * block.weight[:, None], total)
+            resp = resp * block.weight[:, None]
+            if hot is not None:
+                total.counts[...] += resp.T @ hot
+            solver.accumulate(prepared, block, visit, resp, total)
     except np.linalg.LinAlgError:
         total.log_likelihood[...] = np.nan
     return total
@@ -82,8 +105,13 @@ def sum_rows(
 ) -> Statistics:
     """Return the statistics of all rows, wherever these are."""
     if isinstance(rows, Rows):
-        return e_step(solver, prepared, parameters.weights, rows, engine)
+        return e_step(solver, prepared, parameters, rows, engine)
     return rows.sum_statistics(prepared, parameters)
+
+
+def take_moments(solver: Solver, prepared: Any, statistics: Statistics) -> Moments:
+    """Return what the M step reads, of numbers and of categories."""
+    return solver.moments(prepared, statistics)._replace(counts=statistics.counts)
 
 
 def m_step(moments: Moments, parameters: Parameters, settings: Settings) -> Parameters:
@@ -98,7 +126,11 @@ def m_step(moments: Moments, parameters: Parameters, settings: Settings) -> Para
         weights = np.full(n_components, 1.0 / n_components)
     else:
         weights = moments.resp / moments.resp.sum()
-    return Parameters(weights, means, covariances, parameters.structure)
+    held = settings.regularizer
+    tables = categories.maximize(
+        moments.counts, parameters.categories, held.shares, held.level_rows
+    )
+    return Parameters(weights, means, covariances, parameters.structure, tables)
 
 
 def evaluate(
@@ -113,20 +145,21 @@ def evaluate(
     value = float(statistics.log_likelihood) / n_rows
     structure = STRUCTURES[parameters.structure]
     precisions = solver.precisions(prepared)
-    prior = structure.log_prior(parameters.means, *precisions, settings.regularizer)
+    held = settings.regularizer
+    prior = structure.log_prior(parameters.means, *precisions, held)
+    prior += categories.log_prior(parameters.categories, held.shares, held.level_rows)
     return value, value + prior / n_rows
 
 
 def log_likelihood(
-    solver: Solver, prepared: Any, weights: np.ndarray, rows: Rows, engine: Engine
+    solver: Solver, prepared: Any, parameters: Parameters, rows: Rows, engine: Engine
 ) -> float:
     """Return the mean log p(x_o) of the rows."""
 
     def sum_queue(queue: tuple[Block, ...]) -> float:
         return sum(
             float(
-                block.weight
-                @ responsibilities(solver.visit(prepared, block).log_density, weights)[0]
+                block.weight @ look(parameters, block, solver.visit(prepared, block).log_density)[0]
             )
             for block in queue
         )

@@ -129,7 +129,7 @@ def sum_shard(shard: Shard, message: Message) -> np.ndarray:
     n_components, d = parameters.means.shape
     total = zero_statistics(n_components, d, diagonal=solver.SUMS_DIAGONAL)
     with one_blas_thread():
-        sum_blocks(solver, _prepared(message), parameters.weights, shard.blocks, total)
+        sum_blocks(solver, _prepared(message), parameters, shard.blocks, total)
     return pack(total)
 
 

@@ -19,7 +19,8 @@ from gapmix.fitting.matrix import check_reach
 from gapmix.fitting.spec import count_kept
 from gapmix.parameters import Parameters
 from gapmix.structures import STRUCTURES
-from gapmix.structures.mixtures import parameters_to_internal
+from gapmix.structures.mixtures import marginal_parameters, parameters_to_internal
+from gapmix.units import select_columns
 
 
 class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
@@ -34,13 +35,19 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
         """Write the outcome of a fit to the estimator: the only place that does."""
         if hasattr(self, "_stream"):
             del self._stream  # a fit ends what partial_fit began
-        self.weights_, self.means_, covariances, self._covariance_type = fitted.parameters
+        parameters, units = fitted.parameters, fitted.units
+        inside = parameters_to_internal(parameters, units).covariances
+        if fitted.n_levels is not None and fitted.n_levels.all():  # no one asked for a number
+            none = np.zeros(0, dtype=int)
+            inside = STRUCTURES[parameters.structure].marginal(inside, none)
+            parameters, units = marginal_parameters(parameters, none), select_columns(units, none)
+        self.weights_, self.means_ = parameters.weights, parameters.means
+        self._covariance_type = parameters.structure
         structure = STRUCTURES[self._covariance_type]
-        self.covariances_ = structure.to_public(covariances)
-        inside = parameters_to_internal(fitted.parameters, fitted.units).covariances
-        self.precisions_, self.precisions_cholesky_ = structure.precisions(
-            inside, fitted.units.scale
-        )
+        self.covariances_ = structure.to_public(parameters.covariances)
+        self.precisions_, self.precisions_cholesky_ = structure.precisions(inside, units.scale)
+        self.category_probabilities_ = list(parameters.categories)
+        self._n_levels = fitted.n_levels
         self.converged_ = fitted.converged
         self.stop_reason_ = fitted.stop_reason
         self.n_iter_ = fitted.n_iter
@@ -53,10 +60,15 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
 
     def _fitted(self) -> Fitted:
         """Return the fit that is stored, as a record."""
-        name = self._covariance_type
-        covariances = STRUCTURES[name].from_public(self.covariances_, self.means_.shape[1])
+        name, means = self._covariance_type, self.means_
+        structure = STRUCTURES[name]
+        covariances = structure.from_public(self.covariances_, means.shape[1])
+        if not means.shape[1]:  # see categories.split_table
+            means = np.zeros((len(means), 1))
+            covariances = np.ones((1 if structure.SHARED else len(means), *structure.shape(1)))
+        tables = tuple(self.category_probabilities_)
         return Fitted(
-            Parameters(self.weights_, self.means_, covariances, name),
+            Parameters(self.weights_, means, covariances, name, tables),
             self._scaling,
             self.plan_,
             self.history_,
@@ -65,6 +77,7 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
             self.stop_reason_,
             self._target,
             self._center,
+            n_levels=self._n_levels,
         )
 
     def _density(self) -> Density:
@@ -137,4 +150,6 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
         structure = STRUCTURES[self._covariance_type]
         free = structure.count_free(d, count_kept(self.keep_components, d))
         n_weights = 0 if self.weights == "equal" else n_components - 1
-        return (1 if structure.SHARED else n_components) * free + n_components * d + n_weights
+        numbers = (1 if structure.SHARED else n_components) * free + n_components * d
+        n_levels = sum(table.shape[1] - 1 for table in self.category_probabilities_)
+        return numbers + n_weights + n_components * n_levels

@@ -14,7 +14,7 @@ from gapmix.em.repair import CollapseError
 from gapmix.em.steps import total_weight
 from gapmix.fitting.climb import explaining_collapse
 from gapmix.fitting.fitted import Fitted, to_fitted
-from gapmix.fitting.matrix import Matrix, log_unit, plan_rows, refuse_too_few
+from gapmix.fitting.matrix import Matrix, log_unit, plan_rows, refuse_too_few, shares_of
 from gapmix.fitting.spec import Running, Spec, make_settings
 from gapmix.fitting.starting import make_start, refuse_other
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
@@ -55,21 +55,23 @@ def fit_batch(
     if stream is None:
         refuse_too_few(matrix, spec.n_components)
     chosen, rows = plan_rows(spec, matrix, spec.solver)
+    shares = shares_of(matrix)
     history: tuple[Iteration, ...] = ()
     with open_engine(running.n_jobs) as engine, explaining_collapse(spec, matrix.names):
         if stream is None:
             if before is None:
-                start = make_start(spec, rows, units, np.random.default_rng(entropy))
+                start = make_start(spec, rows, units, np.random.default_rng(entropy), shares)
             else:
-                refuse_other(spec, before.parameters, len(units.scale))
+                refuse_other(spec, before.parameters, len(units.scale), matrix.n_levels)
                 start = parameters_to_internal(before.parameters, units)
             stream = Online(start)
             target, center = _prior(spec, start, units)
         else:
             assert before is not None
             history, target, center = before.history, before.target, before.center
+            shares = _pool_levels(stream.parameters)
         total = stream.total_weight + total_weight(rows)
-        settings = make_settings(spec, units, total, target, center)
+        settings = make_settings(spec, units, total, target, center, shares)
         try:
             stream, value = online.step(stream, SOLVERS[chosen.solver], rows, settings, engine)
         except NotPositiveDefiniteError as error:
@@ -81,7 +83,12 @@ def fit_batch(
     run = Fit(stream.parameters, (), False, reason, held.target, held.center)
     fitted = to_fitted(run, units, chosen)
     history = (*history, record)[-N_KEPT:]
-    return stream, fitted._replace(history=history, n_iter=len(history))
+    return stream, fitted._replace(history=history, n_iter=len(history), n_levels=matrix.n_levels)
+
+
+def _pool_levels(parameters: Parameters) -> tuple[np.ndarray, ...]:
+    """Return what the mixture says of the levels of each category: their shares so far."""
+    return tuple(parameters.weights @ table for table in parameters.categories)
 
 
 def _prior(

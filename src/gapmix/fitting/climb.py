@@ -65,7 +65,10 @@ def climb(spec: Spec, task: Task, running: Running) -> Fitted:
         else:
             begin = partial(starting.begin, spec, task.start_rows, task.units, engine)
             searched = starting.searches(spec, **origin)
-            starts = [partial(begin, seed, looks_around=searched) for seed in task.seeds]
+            shares = task.settings.regularizer.shares
+            starts = [
+                partial(begin, seed, looks_around=searched, shares=shares) for seed in task.seeds
+            ]
         best = _best_run(
             task,
             starts,

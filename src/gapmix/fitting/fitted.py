@@ -30,6 +30,7 @@ class Fitted(NamedTuple):
     target: np.ndarray | None  # the pooled covariance that shrinkage used
     center: np.ndarray | None  # the overall mean that mean_shrinkage used
     advice: str = ""  # what to say to the user, if it did not converge
+    n_levels: np.ndarray | None = None  # (D,) levels of the table's columns, 0 for numbers
 
 
 def to_fitted(
@@ -60,7 +61,7 @@ def density_of(fitted: Fitted, n_jobs: int | None) -> Density:
     """Return the density of a fitted mixture."""
     # A tree pays over many iterations; new rows are solved once, each pattern afresh.
     solver = "dual" if fitted.plan.forest else fitted.plan.solver
-    return Density(fitted.parameters, fitted.units, solver, n_jobs)
+    return Density(fitted.parameters, fitted.units, solver, n_jobs, fitted.n_levels)
 
 
 def advise(fitted: Fitted, tol: float) -> str:

@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gapmix import categories
+from gapmix.categories import NO_CODING, Coding
 from gapmix.fitting.spec import Spec, is_diagonal
-from gapmix.plan.canonical import order_columns
+from gapmix.plan.canonical import order_columns, order_levels
 from gapmix.plan.forests import TreeOptions
 from gapmix.plan.patterns import Patterns, find_patterns
 from gapmix.plan.planner import Plan, make_plan
@@ -23,15 +25,21 @@ LARGEST = 1e150  # squares of larger spreads leave the range of float64
 
 
 class Matrix(NamedTuple):
-    """Rows in the user's units, without those that say nothing, columns in canonical order."""
+    """Rows in the user's units, without those that say nothing, columns in canonical order.
 
-    x: np.ndarray  # (n, d), NaN where missing
+    A table without numbers has one that no row shows: see `categories.split_table`.
+    """
+
+    x: np.ndarray  # (n, d) columns of numbers, NaN where missing
     weight: np.ndarray  # (n,) positive
-    columns: np.ndarray  # (d,) their numbers in the table
+    columns: np.ndarray  # (d,) their places among the table's columns of numbers
     names: list[str]  # of the columns, for messages
     units: Scaling
     patterns: Patterns  # found once, whatever is fitted
     n_given: int  # rows of the table these are from
+    codes: np.ndarray  # (n, C) categories and levels in canonical order, -1 where missing
+    coding: Coding = NO_CODING  # which they are in the table
+    n_levels: np.ndarray | None = None  # (D,) levels of the table's columns, 0 for numbers
 
 
 def are_useful(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -47,11 +55,12 @@ def make_matrix(
     covariance_type: str,
     units: Scaling | None = None,
     columns: np.ndarray | None = None,
+    n_levels: np.ndarray | None = None,
 ) -> Matrix:
     """Return the useful rows of a table.
 
-    `units` replace those measured on them, and `columns` (d,) is an order to put columns into, the
-    canonical one by default.
+    `units` replace those measured on them, and `columns` (d,) is an order to put columns of
+    numbers into, categories staying as they are; the canonical one by default.
     """
     useful = are_useful(x, weight)
     n_given = len(x)
@@ -62,20 +71,54 @@ def make_matrix(
         )
     if not useful.all():
         x, weight = x[useful], weight[useful]
+    x, codes = categories.split_table(x, n_levels)
+    names = number_names(names, n_levels)
     if units is None:
         units = measure_units(x, weight, covariance_type, names)
+    coding = NO_CODING
+    if codes.shape[1]:
+        assert n_levels is not None
+        coding = _choose_coding(x, codes, weight, n_levels[n_levels > 0], canonical=columns is None)
+        codes = categories.recode(codes, coding)
     if columns is None:
         columns = order_columns(x, weight)
     if not np.array_equal(columns, np.arange(len(columns))):
         x, units = np.ascontiguousarray(x[:, columns]), select_columns(units, columns)
         names = [names[j] for j in columns]
-    return Matrix(x, weight, columns, names, units, find_patterns(~np.isnan(x)), n_given)
+    patterns = find_patterns(~np.isnan(x))
+    return Matrix(x, weight, columns, names, units, patterns, n_given, codes, coding, n_levels)
+
+
+def number_names(names: list[str], n_levels: np.ndarray | None) -> list[str]:
+    """Return the names of the columns of numbers."""
+    if n_levels is None:
+        return names
+    return [name for name, n in zip(names, n_levels, strict=True) if n == 0] or ["(none)"]
+
+
+def _choose_coding(
+    x: np.ndarray, codes: np.ndarray, weight: np.ndarray, n_levels: np.ndarray, *, canonical: bool
+) -> Coding:
+    if canonical:
+        return order_levels(x, codes, weight, n_levels)
+    return Coding(np.arange(len(n_levels)), tuple(np.arange(n) for n in n_levels))
+
+
+def shares_of(matrix: Matrix) -> tuple[np.ndarray, ...]:
+    """Return the shares of the levels of each category."""
+    sizes = [len(levels) for levels in matrix.coding.levels]
+    return categories.measure_shares(matrix.codes, matrix.weight, sizes)
 
 
 def take_rows(matrix: Matrix, chosen: np.ndarray) -> Matrix:
     """Return some of the rows, in the same units."""
     x = matrix.x[chosen]
-    return matrix._replace(x=x, weight=matrix.weight[chosen], patterns=find_patterns(~np.isnan(x)))
+    return matrix._replace(
+        x=x,
+        weight=matrix.weight[chosen],
+        patterns=find_patterns(~np.isnan(x)),
+        codes=matrix.codes[chosen],
+    )
 
 
 def refuse_too_few(matrix: Matrix, n_components: int) -> None:
@@ -100,7 +143,7 @@ def plan_rows(spec: Spec, matrix: Matrix, solver: str | TreeOptions) -> tuple[Pl
         diagonal=is_diagonal(spec),
         costs=costs_for(patterns, spec.n_components),
     )
-    if spec.n_components == 1:
+    if spec.n_components == 1 and not matrix.codes.shape[1]:
         x, weight, patterns = compress_rows(x, weight, patterns)
     rows = prepare_rows(
         x,
@@ -109,6 +152,7 @@ def plan_rows(spec: Spec, matrix: Matrix, solver: str | TreeOptions) -> tuple[Pl
         patterns=patterns,
         forest=made.forest,
         units=matrix.units,
+        codes=matrix.codes if matrix.codes.shape[1] else None,
     )
     return made, rows
 
@@ -141,11 +185,25 @@ def read_validation(matrix: Matrix, x_val: np.ndarray) -> Matrix:
             f"None of the {len(x_val)} rows of X_val has an observed value: there is nothing to "
             "stop on."
         )
-    x = x_val[~empty][:, matrix.columns]
+    x, codes = categories.split_table(x_val[~empty], matrix.n_levels)
+    x = x[:, matrix.columns]
     check_reach(x, matrix.units, matrix.names)
     return matrix._replace(
-        x=x, weight=np.ones(len(x)), patterns=find_patterns(~np.isnan(x)), n_given=len(x_val)
+        x=x,
+        weight=np.ones(len(x)),
+        patterns=find_patterns(~np.isnan(x)),
+        n_given=len(x_val),
+        codes=categories.recode(codes, matrix.coding),
     )
+
+
+def as_table(matrix: Matrix) -> np.ndarray:
+    """Return the rows as columns of the table, (n, D)."""
+    x = matrix.x[:, np.argsort(matrix.columns)]
+    if matrix.n_levels is None or not matrix.codes.shape[1]:
+        return x
+    codes = categories.recode(matrix.codes, categories.invert(matrix.coding))
+    return categories.join_table(x, categories.as_floats(codes), matrix.n_levels)
 
 
 def choose_rows(n: int, fraction: float, seed: np.random.SeedSequence) -> np.ndarray:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gapmix import categories
+from gapmix.categories import NO_CODING, Coding
 from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.spec import Spec
 from gapmix.fitting.starting import read_means, read_precisions
@@ -28,12 +30,14 @@ def order_spec(spec: Spec, columns: np.ndarray) -> Spec:
     return spec
 
 
-def order_fitted(fitted: Fitted, columns: np.ndarray) -> Fitted:
-    """Return a fit with its columns in this order."""
+def order_fitted(fitted: Fitted, columns: np.ndarray, coding: Coding = NO_CODING) -> Fitted:
+    """Return a fit with its columns of numbers in this order, its categories under this coding."""
     patterns = fitted.plan.patterns
     patterns = patterns._replace(observed=patterns.observed[:, columns])
     return fitted._replace(
-        parameters=marginal_parameters(fitted.parameters, columns),
+        parameters=marginal_parameters(fitted.parameters, columns)._replace(
+            categories=categories.reorder(fitted.parameters.categories, coding)
+        ),
         units=select_columns(fitted.units, columns),
         plan=fitted.plan._replace(patterns=patterns),
         target=order_array(fitted.target, columns),

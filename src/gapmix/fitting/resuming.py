@@ -53,7 +53,11 @@ def identify(
     identity = {name: _tell(value) for name, value in compared.items()}
     identity["random_state"] = list(resumed.entropy)
     identity |= {name: _tell(value) for name, value in contents.items()}
-    identity["last solution"] = None if before is None else digest(*before.parameters[:3])
+    if before is None:
+        identity["last solution"] = None
+    else:
+        last = before.parameters
+        identity["last solution"] = digest(*last[:3], *last.categories)
     fresh, saved = fresh._replace(identity=identity), resumed.saved
     if saved is None:
         return fresh, None

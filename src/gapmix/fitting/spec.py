@@ -65,11 +65,12 @@ def make_settings(
     total_weight: float,
     target: np.ndarray | None = None,
     center: np.ndarray | None = None,
+    shares: tuple[np.ndarray, ...] = (),
 ) -> Settings:
     """Return what a run is asked to do, in internal units.
 
     `target` and `center`, in the user's units, are the covariance and the mean to shrink to, if
-    they are known already.
+    they are known already; `shares` are those of the levels of each category in all rows.
     """
     d = int(units.known.sum())
     shrinkage = 2.0 * (d + 1) if spec.shrinkage == "auto" else float(spec.shrinkage)
@@ -91,6 +92,7 @@ def make_settings(
         n_kept=count_kept(spec.keep_components, len(units.scale)),
         fill=spec.fill,
         unit=units.variance,
+        shares=shares,
     )
     return Settings(
         regularizer=regularizer,

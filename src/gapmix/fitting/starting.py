@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gapmix.categories import count_levels
 from gapmix.em.records import Engine
 from gapmix.fitting.spec import Spec, make_settings
 from gapmix.parameters import Parameters
@@ -53,22 +54,32 @@ def begin(
     seed: np.random.SeedSequence,
     *,
     looks_around: bool,
+    shares: tuple[np.ndarray, ...] = (),
 ) -> Start:
     """Return the start of one run; if it `looks_around`, the best that a few tries find."""
     rng = np.random.default_rng(seed)
-    make = partial(make_start, spec, rows, units, rng)
+    make = partial(make_start, spec, rows, units, rng, shares)
     if not looks_around:
         return Start(make())
     solver = STRUCTURES[spec.covariance_type].SOLVER
-    settings = make_settings(spec, units, float(rows.weight.sum()))
+    settings = make_settings(spec, units, float(rows.weight.sum()), shares=shares)
     found = search.find_start(SOLVERS[solver], rows, make, settings, engine, rng)
     return Start(found.parameters, (found.note,))
 
 
-def make_start(spec: Spec, rows: Rows, units: Scaling, rng: np.random.Generator) -> Parameters:
-    """Return starting parameters in internal units: as far as given, else made from the rows."""
+def make_start(
+    spec: Spec,
+    rows: Rows,
+    units: Scaling,
+    rng: np.random.Generator,
+    shares: tuple[np.ndarray, ...] = (),
+) -> Parameters:
+    """Return starting parameters in internal units: as far as given, else made from the rows.
+
+    `shares` are those of the levels of each category in all rows.
+    """
     weights, means, covariances = given_start(spec, units)
-    if weights is not None and means is not None and covariances is not None:
+    if weights is not None and means is not None and covariances is not None and not shares:
         return Parameters(weights, means, covariances, spec.covariance_type)
     made = kmeans.start(
         rows,
@@ -79,17 +90,24 @@ def make_start(spec: Spec, rows: Rows, units: Scaling, rng: np.random.Generator)
         init_covariance=spec.init_covariance,
         equal_weights=spec.weights == "equal",
         rng=rng,
+        shares=shares,
     )
     return Parameters(
         made.weights if weights is None else weights,
         made.means if means is None else means,
         made.covariances if covariances is None else covariances,
         spec.covariance_type,
+        made.categories,
     )
 
 
-def refuse_other(spec: Spec, parameters: Parameters, d: int) -> None:
-    """Raise an error if the last solution is not of the kind that is asked for now."""
+def refuse_other(
+    spec: Spec, parameters: Parameters, d: int, n_levels: np.ndarray | None = None
+) -> None:
+    """Raise an error if the last solution is not of the kind that is asked for now.
+
+    `n_levels` are those of the table's columns, 0 for its `d` columns of numbers.
+    """
     found = (parameters.structure, *parameters.means.shape)
     wanted = (spec.covariance_type, spec.n_components, d)
     if found != wanted:
@@ -97,6 +115,14 @@ def refuse_other(spec: Spec, parameters: Parameters, d: int) -> None:
             f"warm_start=True continues from the last solution, which has covariance_type="
             f"{found[0]!r}, {found[1]} components and {found[2]} columns; now {wanted[0]!r}, "
             f"{wanted[1]} and {wanted[2]} are asked for. Set warm_start=False, or use a new "
+            "estimator."
+        )
+    had = count_levels(parameters.categories)
+    has = () if n_levels is None else tuple(int(n) for n in n_levels if n)
+    if had != has:
+        raise ValueError(
+            "warm_start=True continues from the last solution, whose categories have "
+            f"{list(had)} levels; now they have {list(has)}. Set warm_start=False, or use a new "
             "estimator."
         )
 

@@ -6,9 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gapmix import categories
 from gapmix.fitting.climb import Task, climb
 from gapmix.fitting.fitted import Fitted
-from gapmix.fitting.matrix import Matrix, log_unit, plan_rows, refuse_too_few, set_aside
+from gapmix.fitting.matrix import (
+    Matrix,
+    log_unit,
+    plan_rows,
+    refuse_too_few,
+    set_aside,
+    shares_of,
+)
 from gapmix.fitting.order import order_array, order_fitted, order_spec
 from gapmix.fitting.resuming import identify, open_checkpoint
 from gapmix.fitting.spec import Running, Spec, make_settings
@@ -44,10 +52,12 @@ def fit(
     spec = order_spec(spec, matrix.columns)
     target = order_array(target, matrix.columns)
     if before is not None:
-        refuse_other(spec, before.parameters, len(matrix.columns))
-        before = order_fitted(before, matrix.columns)
+        refuse_other(spec, before.parameters, len(matrix.columns), matrix.n_levels)
+        before = order_fitted(before, matrix.columns, matrix.coding)
     resumed = open_checkpoint(running, entropy)
     contents = {"columns": matrix.x.shape[1], "data": matrix.x, "sample_weight": matrix.weight}
+    if matrix.codes.shape[1]:
+        contents |= {"categories": matrix.codes, "levels": matrix.n_levels}
     fresh, saved = identify(spec, running, resumed, before, contents | {"X_val": x_val})
     n_starts = spec.n_init if before is None else 1
     split_seed, *start_seeds = np.random.SeedSequence(resumed.entropy).spawn(1 + n_starts)
@@ -67,7 +77,7 @@ def fit(
         rows,
         rows,
         tuple(start_seeds),
-        make_settings(spec, units, float(rows.weight.sum()), target, center),
+        make_settings(spec, units, float(rows.weight.sum()), target, center, shares_of(matrix)),
         units,
         chosen,
         matrix.names,
@@ -77,4 +87,5 @@ def fit(
         fresh._replace(solver=chosen.solver),
         saved,
     )
-    return order_fitted(climb(spec, task, running), np.argsort(matrix.columns))
+    found = climb(spec, task, running)._replace(n_levels=matrix.n_levels)
+    return order_fitted(found, np.argsort(matrix.columns), categories.invert(matrix.coding))

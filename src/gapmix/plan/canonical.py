@@ -3,14 +3,19 @@
 Whatever is drawn by chance is drawn in this order, so that the same seed draws the same cells and
 rows whether a column is in inches or in centimetres, stands first or last, and whether a row is
 there twice or has weight 2. Keys are sums that rounding moves by 1e-15 and that differ by far more
-between any two columns or rows that are not alike.
+between any two columns or rows that are not alike. Names of levels do not matter either: levels
+are ordered by how often they are there and by the rows that have them.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from gapmix.categories import Coding, as_floats, join_table, recode, split_table
+
 SALT = 20061114  # of numbers that no table is in league with
+ROUNDS = 3  # of telling levels by rows and rows by levels
+DIGITS = 9  # of the keys of levels: fewer than the order of sums can change
 
 
 class Canonical(NamedTuple):
@@ -33,15 +38,68 @@ def put_in_order(x: np.ndarray, weight: np.ndarray) -> Canonical:
     return Canonical(first[rows], place[which], total[rows], columns)
 
 
-def draw_uniform(x: np.ndarray, weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def draw_uniform(
+    x: np.ndarray,
+    weight: np.ndarray,
+    rng: np.random.Generator,
+    n_levels: np.ndarray | None = None,
+) -> np.ndarray:
     """Return a number between 0 and 1 for each cell (n, d), drawn in canonical order.
 
-    Copies of a row get the same.
+    Copies of a row get the same. `n_levels` (d,) tells which columns are codes of categories.
     """
-    order = put_in_order(x, weight)
+    order = put_in_order(name_levels(x, weight, n_levels), weight)
     drawn = np.empty((x.shape[1], len(order.rows)))
     drawn[order.columns] = rng.random(drawn.shape)  # column by column: empty ones are last
     return drawn.T[order.which]
+
+
+def name_levels(x: np.ndarray, weight: np.ndarray, n_levels: np.ndarray | None) -> np.ndarray:
+    """Return the table with levels under codes that do not depend on their names."""
+    if n_levels is None or not n_levels.any():
+        return x
+    numbers, codes = split_table(x, n_levels)
+    coding = order_levels(numbers, codes, weight, n_levels[n_levels > 0])
+    back = np.argsort(coding.columns)
+    as_given = coding._replace(
+        columns=coding.columns[back], levels=tuple(coding.levels[place] for place in back)
+    )
+    return join_table(numbers, as_floats(recode(codes, as_given)), n_levels)
+
+
+def order_levels(
+    numbers: np.ndarray, codes: np.ndarray, weight: np.ndarray, n_levels: np.ndarray
+) -> Coding:
+    """Return the canonical order of categories (n, C) and of their levels.
+
+    Levels are told apart by their rows, and rows by their levels, in a few rounds.
+    """
+    rows = _row_keys(standardize(numbers, weight)[:, order_columns(numbers, weight)])
+    total = weight.sum()
+    seen = weight @ (codes >= 0) / total
+    counts = [
+        np.bincount(column[column >= 0], weight[column >= 0], n)
+        for column, n in zip(codes.T, n_levels, strict=True)
+    ]
+    levels = [count / total for count in counts]
+    columns = seen
+    for _ in range(ROUNDS):
+        columns = np.array([(level**2).sum() + np.sin(level).sum() for level in levels]) + seen
+        keys = rows.copy()
+        for j, level in enumerate(levels):
+            keys += np.sin(12.9898 * np.append(level, -1.0)[codes[:, j]] + 7.8233 * columns[j])
+        value = weight * np.sin(keys)
+        for j, count in enumerate(counts):
+            shown = codes[:, j] >= 0
+            mean = np.bincount(codes[shown, j], value[shown], len(count)) / np.maximum(count, 1e-9)
+            levels[j] = count / total + np.where(count > 0, mean, 0.0)
+    return Coding(
+        np.argsort(np.round(columns, DIGITS), kind="stable"),
+        tuple(
+            np.argsort(np.round(levels[j], DIGITS), kind="stable")
+            for j in np.argsort(np.round(columns, DIGITS), kind="stable")
+        ),
+    )
 
 
 def standardize(x: np.ndarray, weight: np.ndarray) -> np.ndarray:

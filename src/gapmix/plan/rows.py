@@ -43,6 +43,7 @@ class Block(NamedTuple):
     n_observed: np.ndarray  # (n_b,) observed variables of each row
     n_missing_side: int  # rows solved on their missing variables; they come first
     batches: Batches  # the same patterns by size, for compiled code
+    codes: np.ndarray  # (n_b, C) levels of the categories, -1 where missing
     routes: tuple[Route, ...] = ()  # trees over them, for the solvers that walk
 
     @property
@@ -58,6 +59,7 @@ class Rows(NamedTuple):
     x: np.ndarray  # (n, d) internal units, 0 where missing, in the order of patterns.order
     weight: np.ndarray  # (n,) in the same order
     blocks: tuple[Block, ...]
+    codes: np.ndarray  # (n, C) levels of the categories in the same order, -1 where missing
 
 
 def prepare_rows(
@@ -68,10 +70,12 @@ def prepare_rows(
     patterns: Patterns | None = None,
     forest: tuple[Cluster, ...] = (),
     units: Scaling | None = None,
+    codes: np.ndarray | None = None,
 ) -> Rows:
     """Sort rows (NaN where missing) by pattern and cut them into blocks.
 
-    Rows are in internal units already, or in the user's, and `units` tells how to convert them.
+    Rows are in internal units already, or in the user's, and `units` tells how to convert them;
+    `codes` (n, C) are their categories, which patterns know nothing of.
 
     Blocks are fixed by the data and the number of components, never by the number of threads, so
     that sums over them are the same bits on any machine. With a forest, each cluster of patterns
@@ -88,6 +92,7 @@ def prepare_rows(
         ordered /= units.scale
     np.nan_to_num(ordered, copy=False, nan=0.0)
     weight = weight[patterns.order]
+    codes = np.empty((len(x), 0), dtype=np.int32) if codes is None else codes[patterns.order]
     size = rows_per_block(patterns, n_components)
     if forest:
         bounds = [(*span, routes) for span, routes in _cluster_bounds(patterns, forest, size)]
@@ -95,10 +100,10 @@ def prepare_rows(
         n = len(ordered)
         bounds = [(low, min(low + size, n), ()) for low in range(0, n, size)]
     blocks = tuple(
-        cut_block(patterns, ordered, weight, low, high)._replace(routes=routes)
+        cut_block(patterns, ordered, weight, low, high, codes)._replace(routes=routes)
         for low, high, routes in bounds
     )
-    return Rows(patterns, ordered, weight, blocks)
+    return Rows(patterns, ordered, weight, blocks, codes)
 
 
 def _cluster_bounds(
@@ -180,9 +185,14 @@ def rows_per_block(patterns: Patterns, n_components: int) -> int:
 
 
 def cut_block(
-    patterns: Patterns, x: np.ndarray, weight: np.ndarray, first: int, last: int
+    patterns: Patterns,
+    x: np.ndarray,
+    weight: np.ndarray,
+    first: int,
+    last: int,
+    codes: np.ndarray,
 ) -> Block:
-    """Return rows first:last as a block; `x` and `weight` are views, not copies."""
+    """Return rows first:last as a block; `x`, `weight` and `codes` are views, not copies."""
     low = int(np.searchsorted(patterns.start, first, side="right")) - 1
     high = int(np.searchsorted(patterns.start, last, side="left"))
     start = np.clip(patterns.start[low : high + 1], first, last) - first
@@ -197,6 +207,7 @@ def cut_block(
         np.repeat(observed.sum(axis=1), rows),
         int(on_missing),
         lay_out(observed, start),
+        codes[first:last],
     )
 
 

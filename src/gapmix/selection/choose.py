@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix import density
+from gapmix.categories import is_mixed
 from gapmix.density import Density
 from gapmix.em.records import Iteration
 from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted, density_of
-from gapmix.fitting.matrix import Matrix, are_useful, make_matrix
+from gapmix.fitting.matrix import Matrix, are_useful, as_table, make_matrix
 from gapmix.fitting.progress import showing
 from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
@@ -41,6 +42,7 @@ class Task(NamedTuple):
     whole_rows: bool = False  # hide rows instead of cells, and judge by their density
     units: Scaling | None = None  # of a larger table, if this is part of one
     pooled: np.ndarray | None = None  # (d, d) covariance to shrink to, if it is known
+    n_levels: np.ndarray | None = None  # (D,) levels of the columns, 0 for numbers
 
 
 class Wanted(NamedTuple):
@@ -68,7 +70,9 @@ class Chosen(NamedTuple):
 
 def read_rows(task: Task, spec: Spec) -> Matrix:
     """Return the rows of a task as a fit sees them."""
-    return make_matrix(task.x, task.weight, task.names, spec.covariance_type, task.units)
+    return make_matrix(
+        task.x, task.weight, task.names, spec.covariance_type, task.units, n_levels=task.n_levels
+    )
 
 
 def fit_size(
@@ -126,9 +130,17 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     rng = np.random.default_rng([wanted.seed, 1])
     sample = _sample_rows(task, rng)
     if task.whole_rows:
-        hidden = hide_rows(sample.x, sample.weight, rng)
+        hidden = hide_rows(sample.x, sample.weight, rng, sample.n_levels)
     else:
-        hidden = hide(sample.x, "mcar", rng, columns=task.target_columns, weight=sample.weight)
+        hidden = hide(
+            sample.x,
+            "mcar",
+            rng,
+            columns=task.target_columns,
+            weight=sample.weight,
+            n_levels=sample.n_levels,
+        )
+    by_score = task.whole_rows or is_mixed(task.n_levels)
     shown = np.where(hidden, np.nan, sample.x)
     matrix = read_rows(sample._replace(x=shown), wanted.spec)  # one for all sizes
     fits: dict[int, Fitted] = {}
@@ -149,10 +161,10 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
         return candidate
 
     def loss(candidate: Candidate) -> float:
-        return -candidate.log_score if task.whole_rows else candidate.error
+        return -candidate.log_score if by_score else candidate.error
 
     grown = sizes.grow(tried, judge, loss)
-    share = sizes.share_by_log_score if task.whole_rows else sizes.share_by_error
+    share = sizes.share_by_log_score if by_score else sizes.share_by_error
     candidates = share(grown, average=wanted.average)
     blind = fits[min(grown, key=loss).n_components]
     whole = read_rows(task, wanted.spec)
@@ -181,6 +193,8 @@ def _calibrate(
     Columns that do not vary say nothing about it.
     """
     judged = hidden & (sizes.measure_spread(sample.x, sample.weight) > 0)
+    if sample.n_levels is not None:
+        judged &= sample.n_levels == 0
     row = np.flatnonzero(judged.any(axis=1))
     if not row.size:
         return None
@@ -226,6 +240,8 @@ def _judge(
     filled[held] = density.fill(model, shown[held]).mean
     gain = density.score(model, x[held]).log_prob - density.score(model, shown[held]).log_prob
     log_score = float(weight[held] @ gain / (weight @ hidden.sum(axis=1)))
+    if sample.n_levels is not None:
+        hidden = hidden & (sample.n_levels == 0)
     return sizes.measure_error(x, filled, hidden, weight), log_score
 
 
@@ -236,7 +252,7 @@ def _unite(fits: list[Fitted], shares: np.ndarray, matrix: Matrix, n_jobs: int |
         return first
     parameters = unite([each.parameters for each in fits], shares)
     model = density_of(first._replace(parameters=parameters), n_jobs)
-    log_prob = density.score(model, matrix.x[:, np.argsort(matrix.columns)]).log_prob
+    log_prob = density.score(model, as_table(matrix)).log_prob
     mean = float(np.average(log_prob, weights=matrix.weight))
     # What is stored was put together, not climbed to: one record says what it is worth.
     record = Iteration(mean, mean, None, 0.0, (f"united {len(fits)} mixtures",))

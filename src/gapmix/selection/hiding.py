@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import rankdata
 
-from gapmix.plan.canonical import draw_uniform, put_in_order
+from gapmix.plan.canonical import draw_uniform, name_levels, put_in_order
 
 MECHANISMS = {
     "mcar": "any known cell, with the same chance",
@@ -27,17 +27,19 @@ def hide(
     driver: int = 0,
     columns: np.ndarray | None = None,
     weight: np.ndarray | None = None,
+    n_levels: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return True for the known cells to hide, (n, d), of `columns` only if they are given.
 
-    Units and places of columns do not matter, and copies of a row are hidden alike, as one row of
+    Units, places of columns and names of levels (columns with `n_levels` (d,) above 0 hold codes of
+    categories) do not matter, and copies of a row are hidden alike, as one row of
     their `weight` (n,) would be.
 
     For "mar", the chance depends on column `driver` alone, which is never hidden, and is `share`
     in rows that lack it.
     """
     observed = ~np.isnan(x)
-    drawn = draw_uniform(x, np.ones(len(x)) if weight is None else weight, rng)
+    drawn = draw_uniform(x, np.ones(len(x)) if weight is None else weight, rng, n_levels)
     if mechanism == "patterns":
         n = len(x)
         other = (np.arange(n) + rng.integers(1, n, size=n)) % n  # never the row itself
@@ -71,9 +73,14 @@ def leave_some(
     return hidden
 
 
-def hide_rows(x: np.ndarray, weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def hide_rows(
+    x: np.ndarray,
+    weight: np.ndarray,
+    rng: np.random.Generator,
+    n_levels: np.ndarray | None = None,
+) -> np.ndarray:
     """Return True for the known cells of the rows to hide, (n, d): a fifth of the distinct rows."""
-    order = put_in_order(x, weight)
+    order = put_in_order(name_levels(x, weight, n_levels), weight)
     m = len(order.rows)
     chosen = np.zeros(m, dtype=bool)
     chosen[rng.permutation(m)[: int(SHARE * m)]] = True

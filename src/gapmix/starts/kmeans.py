@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gapmix import categories
 from gapmix.parameters import Parameters
 from gapmix.plan.canonical import put_in_order
 from gapmix.plan.rows import Rows, expand
@@ -23,10 +24,14 @@ DIGITS = 9  # of distances: fewer than units and the order of sums can change
 
 
 class Sample(NamedTuple):
-    """Rows in comparable units: 0 where missing, with what is observed."""
+    """Rows in comparable units: 0 where missing, with what is observed.
 
-    x: np.ndarray  # (n, d) variance 1, mean 0
-    observed: np.ndarray  # (n, d) float, 1 where present
+    After d numbers come the levels of categories as 0 and 1, all levels of one together with
+    variance 1, so that every column weighs the same.
+    """
+
+    x: np.ndarray  # (n, d + sum of L_j) variance 1, mean 0
+    observed: np.ndarray  # the same, float, 1 where present
     weight: np.ndarray  # (n,)
 
 
@@ -50,15 +55,18 @@ def start(
     init_covariance: str,
     equal_weights: bool,
     rng: np.random.Generator,
+    shares: categories.Tables = (),
 ) -> Parameters:
-    """Return starting parameters in internal units."""
-    structure = STRUCTURES[structure_name]
+    """Return starting parameters in internal units; `shares` are those of levels in all rows."""
+    structure, d = STRUCTURES[structure_name], rows.x.shape[1]
+    tables = tuple(np.repeat(share[None], n_components, axis=0) for share in shares)
     if n_components > 1 and method in ("random_from_data", "k-means++"):
-        sample = draw_sample(rows, scaling, rng)
+        sample = draw_sample(rows, scaling, rng, shares)
         if method == "k-means++":
-            means = seed_centers(sample, n_components, rng)
+            seeds = seed_centers(sample, n_components, rng)
         else:
-            means = sample.x[_choose(rng, sample.weight, n_components)]
+            seeds = sample.x[_choose(rng, sample.weight, n_components)]
+        means, tables = seeds[:, :d], _lean(tables, seeds[:, d:], shares)
         one = _moments(rows, scaling, _all_in_one(rows), 1, structure)
         covariances = np.repeat(_covariances(one, init_covariance, structure), n_components, axis=0)
         weights = np.full(n_components, 1.0 / n_components)
@@ -66,10 +74,14 @@ def start(
         if n_components == 1:
             resp = _all_in_one(rows)
         elif method == "kmeans":
-            centers = cluster(draw_sample(rows, scaling, rng), n_components, rng)
-            resp = _nearest_in_rows(rows, scaling, centers)
+            centers = cluster(draw_sample(rows, scaling, rng, shares), n_components, rng)
+            resp = _nearest_in_rows(rows, scaling, centers, shares)
         else:
             resp = _draw_shares(rows, n_components, rng)
+        if shares:
+            hot = categories.one_hot(rows.codes, [len(share) for share in shares])
+            counts = (resp * rows.weight[:, None]).T @ hot
+            tables = categories.maximize(counts, tables, shares, 1.0)
         available = _moments(rows, scaling, resp, n_components, structure)
         means = _divide(available.first, available.seen)
         covariances = _covariances(available, init_covariance, structure)
@@ -79,10 +91,12 @@ def start(
         weights = np.full(n_components, 1.0 / n_components)
     covariances = structure.begin(covariances, weights, scaling.variance)
     means = means * np.sqrt(scaling.variance) + scaling.mean
-    return Parameters(weights, means, covariances, structure_name)
+    return Parameters(weights, means, covariances, structure_name, tables)
 
 
-def draw_sample(rows: Rows, scaling: Scaling, rng: np.random.Generator) -> Sample:
+def draw_sample(
+    rows: Rows, scaling: Scaling, rng: np.random.Generator, shares: categories.Tables = ()
+) -> Sample:
     """Return all rows, or a random MAX_SAMPLE of them, in comparable units."""
     n = len(rows.x)
     chosen = np.arange(n)
@@ -93,15 +107,50 @@ def draw_sample(rows: Rows, scaling: Scaling, rng: np.random.Generator) -> Sampl
     pattern = np.searchsorted(rows.patterns.start, chosen, side="right") - 1
     observed = rows.patterns.observed[pattern]
     x = (rows.x[chosen] - scaling.mean) / np.sqrt(scaling.variance)
-    order = put_in_order(np.where(observed, x, np.nan), rows.weight[chosen])
+    codes = rows.codes[chosen]
+    order = put_in_order(
+        categories.add_codes(np.where(observed, x, np.nan), codes), rows.weight[chosen]
+    )
     seen = observed[order.rows].astype(float)
-    return Sample(x[order.rows] * seen, seen, order.weight)
+    sample = Sample(x[order.rows] * seen, seen, order.weight)
+    return _add_levels(sample, codes[order.rows], shares)
+
+
+def _add_levels(sample: Sample, codes: np.ndarray, shares: categories.Tables) -> Sample:
+    """Return the sample with the levels of categories as columns of their own."""
+    if not shares:
+        return sample
+    n_levels = [len(share) for share in shares]
+    seen = np.repeat(codes >= 0, n_levels, axis=1).astype(float)
+    away = (categories.one_hot(codes, n_levels) - categories.join(shares)) * seen
+    return sample._replace(
+        x=np.hstack([sample.x, away / _spreads(shares)]),
+        observed=np.hstack([sample.observed, seen]),
+    )
+
+
+def _spreads(shares: categories.Tables) -> np.ndarray:
+    """Return the root of the variance of all levels of a category, for each level, (sum L_j,)."""
+    return np.concatenate(
+        [np.full(len(share), np.sqrt(max(1.0 - float(share @ share), 1e-6))) for share in shares]
+    )
+
+
+def _lean(
+    tables: categories.Tables, seeds: np.ndarray, shares: categories.Tables
+) -> categories.Tables:
+    """Return tables half way from the overall shares to the levels of the seeds, (K, sum L_j)."""
+    if not shares:
+        return tables
+    away = categories.split(0.5 * seeds * _spreads(shares), [len(share) for share in shares])
+    return tuple(np.maximum(table + by, 0.0) for table, by in zip(tables, away, strict=True))
 
 
 def _draw_shares(rows: Rows, n_components: int, rng: np.random.Generator) -> np.ndarray:
     """Return shares of the components (n, K) by chance, the same for equal rows."""
     observed = np.repeat(rows.patterns.observed, np.diff(rows.patterns.start), axis=0)
-    order = put_in_order(np.where(observed, rows.x, np.nan), rows.weight)
+    x = categories.add_codes(np.where(observed, rows.x, np.nan), rows.codes)
+    order = put_in_order(x, rows.weight)
     raw = rng.uniform(size=(len(order.rows), n_components))[order.which]
     return raw / raw.sum(axis=1, keepdims=True)
 
@@ -179,7 +228,9 @@ def _means(sample: Sample, labels: np.ndarray, n_clusters: int) -> np.ndarray:
     return _divide(resp.T @ sample.x, resp.T @ sample.observed)
 
 
-def _nearest_in_rows(rows: Rows, scaling: Scaling, centers: np.ndarray) -> np.ndarray:
+def _nearest_in_rows(
+    rows: Rows, scaling: Scaling, centers: np.ndarray, shares: categories.Tables
+) -> np.ndarray:
     """Return one-hot assignments (n, K) of all rows, block by block."""
     resp = np.zeros((len(rows.x), len(centers)))
     first = 0
@@ -187,6 +238,7 @@ def _nearest_in_rows(rows: Rows, scaling: Scaling, centers: np.ndarray) -> np.nd
         observed = expand(block.observed, block)
         x = np.where(observed, (block.x - scaling.mean) / np.sqrt(scaling.variance), 0.0)
         sample = Sample(x, observed.astype(float), block.weight)
+        sample = _add_levels(sample, block.codes, shares)
         labels = _nearest(distances(sample, centers))
         resp[first + np.arange(len(labels)), labels] = 1.0
         first += len(labels)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gapmix import categories
 from gapmix.density.conditional import ReadyDensity, score
 from gapmix.em.records import Engine, Settings
 from gapmix.em.repair import CollapseError, split_heaviest
@@ -40,6 +41,7 @@ class Table(NamedTuple):
 
     x: np.ndarray  # (n, d) NaN where missing
     weight: np.ndarray  # (n,)
+    codes: np.ndarray  # (n, C) levels of the categories, -1 where missing
 
 
 class Change(NamedTuple):
@@ -76,7 +78,7 @@ def regroup(
 ) -> Regrouped:
     """Return the mixture after the best moves, as many as pay and share no component."""
     n_components, d = parameters.means.shape
-    rows = prepare_rows(*table, n_components)
+    rows = prepare_rows(table.x, table.weight, n_components, codes=table.codes)
     resp = score(ReadyDensity(solver, solver.prepare(parameters), parameters), rows, engine).resp
     mass = table.weight @ resp
     work = 1.0 * len(table.x) * n_components
@@ -148,14 +150,14 @@ def _try_change(
     n_iterations: int,
 ) -> tuple[Change | None, float]:
     """Return the change of a group to a mixture climbed to from `start`, and the work done."""
-    solver, (x, weight), settings, engine = local
+    solver, (x, weight, codes), settings, engine = local
     share = np.minimum(share, 1.0)
     near = share > LEAST_SHARE
     # log(1 - w) is the least that log p can change by in a row where the group's part vanishes
     left_out = -float(weight[~near] @ np.log1p(-share[~near]))
     most = max(len(before.weights), len(start.weights))
     weights = weight[near] * share[near]
-    rows = prepare_rows(x[near], weights, most)
+    rows = prepare_rows(x[near], weights, most, codes=codes[near])
     settings = settings._replace(accelerate=None, tol=0.0)
     was, now = settings._replace(max_iter=1), settings._replace(max_iter=n_iterations)
     n_near = len(weights)
@@ -186,13 +188,18 @@ def _likely_pairs(parameters: Parameters, mass: np.ndarray) -> list[tuple[int, i
     n_components = len(mass)
     rows = np.maximum(mass, np.finfo(float).tiny)
     log_det = STRUCTURES[parameters.structure].log_det
+    surprise = categories.sum_entropy(parameters.categories)
     half = 0.5 * rows * log_det(parameters.covariances)
+    half = half - rows * surprise if parameters.categories else half
     found = []
     for i in range(n_components):
         for j in range(i):
             pair = members(parameters._replace(weights=rows / rows.sum()), (i, j))
             both = rows[i] + rows[j]
-            loss = 0.5 * both * log_det(_merged(pair).covariances)[0] - half[i] - half[j]
+            merged = _merged(pair)
+            loss = 0.5 * both * log_det(merged.covariances)[0] - half[i] - half[j]
+            if merged.categories:
+                loss -= both * categories.sum_entropy(merged.categories)[0]
             loss += float(rows[i] * np.log(rows[i] / both) + rows[j] * np.log(rows[j] / both))
             found.append((float(loss), (j, i)))
     n_tried = max(2, round(PAIRS_PER_COMPONENT * n_components))
@@ -203,7 +210,8 @@ def _merged(two: Parameters) -> Parameters:
     """Return one component with the first two moments of a mixture."""
     mean = two.weights @ two.means
     covariance = STRUCTURES[two.structure].merge(two)
-    return Parameters(np.ones(1), mean[None], covariance, two.structure)
+    tables = categories.merge(two.categories, two.weights)
+    return Parameters(np.ones(1), mean[None], covariance, two.structure, tables)
 
 
 def _best_move(
@@ -222,6 +230,7 @@ def _best_move(
 def _replace(parameters: Parameters, split: Change, merge: Change, *, equal: bool) -> Parameters:
     """Return the mixture after a move: one of the pair is the merged one, the other a half."""
     weights, means, covariances = (array.copy() for array in parameters[:3])
+    tables = tuple(table.copy() for table in parameters.categories)
     (k,), (i, j) = split.members, merge.members
     if not equal:
         weights[i] += weights[j]
@@ -230,4 +239,7 @@ def _replace(parameters: Parameters, split: Change, merge: Change, *, equal: boo
     for target, half in ((k, 0), (j, 1)):
         means[target] = split.parameters.means[half]
         covariances[target] = split.parameters.covariances[half]
-    return Parameters(weights, means, covariances, parameters.structure)
+    for c, table in enumerate(tables):
+        table[i] = merge.parameters.categories[c][0]
+        table[[k, j]] = split.parameters.categories[c]
+    return Parameters(weights, means, covariances, parameters.structure, tables)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gapmix import categories
 from gapmix.em.records import Engine, Fit, Settings
 from gapmix.em.repair import CollapseError
 from gapmix.em.run import run
@@ -128,20 +129,21 @@ class Slopes(NamedTuple):
     def cut(self, rows_per_number: int, start: Parameters) -> Slope:
         """Return a sample with so many rows per free parameter, or the whole table."""
         structure, n_components = STRUCTURES[start.structure], len(start.weights)
-        x, weight = self.table
+        x, weight, codes = self.table
         n, d = float(weight.sum()), int((~np.isnan(x)).any(axis=0).sum())
         per_component = 0 if structure.SHARED else structure.count_free(d)
+        per_component += sum(table.shape[1] - 1 for table in start.categories)
         wanted = rows_per_number * n_components * (1 + d + per_component)
         size = max(SHARE * n, float(wanted))
         chosen = np.arange(len(x))
         if size <= LARGEST_SHARE * n:
             before = np.cumsum(weight[self.order]) - weight[self.order]
             chosen = np.sort(self.order[before < size])
-        table = Table(x[chosen], weight[chosen])
+        table = Table(x[chosen], weight[chosen], codes[chosen])
         return Slope(
             self.solver,
             table,
-            prepare_rows(*table, n_components),
+            prepare_rows(table.x, table.weight, n_components, codes=table.codes),
             _coarse(self.settings, float(table.weight.sum() / weight.sum())),
             self.engine,
             float(table.weight.sum()) / n,
@@ -150,14 +152,14 @@ class Slopes(NamedTuple):
 
 def _shuffle(table: Table, rng: np.random.Generator) -> np.ndarray:
     """Return the rows in an order by chance that units and places of columns do not change."""
-    order = put_in_order(*table)
+    order = put_in_order(categories.add_codes(table.x, table.codes), table.weight)
     return np.argsort(rng.permutation(len(order.rows))[order.which], kind="stable")
 
 
 def _as_table(rows: Rows) -> Table:
     """Return the rows with NaN where missing."""
     observed = np.repeat(rows.patterns.observed, np.diff(rows.patterns.start), axis=0)
-    return Table(np.where(observed, rows.x, np.nan), rows.weight)
+    return Table(np.where(observed, rows.x, np.nan), rows.weight, rows.codes)
 
 
 def _coarse(settings: Settings, share: float) -> Settings:
@@ -171,5 +173,6 @@ def _coarse(settings: Settings, share: float) -> Settings:
         ridge=prior.ridge * share,
         shrinkage=0.0 if prior.target is None else prior.shrinkage * share,
         mean_shrinkage=0.0 if prior.center is None else prior.mean_shrinkage * share,
+        level_rows=prior.level_rows * share,
     )
     return settings._replace(regularizer=prior, tol=QUIET, accelerate=None)

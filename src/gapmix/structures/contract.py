@@ -18,6 +18,7 @@ from gapmix.statistics import Moments, add_rows, scatter_about
 from gapmix.structures.regularizer import Regularizer
 
 LARGEST_VARIANCE = 1e12  # in internal units, where a column of n rows has none above n
+NO_LEVELS = np.zeros((0, 0))
 
 
 class Chart(NamedTuple):
@@ -28,6 +29,8 @@ class Chart(NamedTuple):
     chol: np.ndarray  # roots of the covariances, in the shape of these
     structure: str
     equal_weights: bool
+    levels: np.ndarray = NO_LEVELS  # (K, sum of L_j) roots of the information on levels
+    n_levels: tuple[int, ...] = ()  # of each category
 
 
 class Structure(ABC):

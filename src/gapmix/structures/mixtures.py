@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gapmix import categories
 from gapmix.parameters import Factored, Parameters, factor_matrices
 from gapmix.structures import STRUCTURES
 from gapmix.units import Scaling
@@ -41,6 +42,7 @@ def members(parameters: Parameters, which: Sequence[int]) -> Parameters:
         weights=weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)),
         means=parameters.means[list(which)],
         covariances=STRUCTURES[parameters.structure].take(parameters.covariances, which),
+        categories=categories.take(parameters.categories, which),
     )
 
 
@@ -65,6 +67,9 @@ def unite(parts: Sequence[Parameters], shares: np.ndarray) -> Parameters:
         np.concatenate([part.means for part in parts]),
         np.concatenate([structure.separate(part.covariances, len(part.means)) for part in parts]),
         structure.UNITED,
+        tuple(
+            np.concatenate(each) for each in zip(*(part.categories for part in parts), strict=True)
+        ),
     )
 
 

@@ -28,6 +28,8 @@ class Regularizer(NamedTuple):
     n_kept: int | None = None  # principal components kept (paper, B)
     fill: str | float = "mean"  # what replaces the other eigenvalues
     unit: np.ndarray | None = None  # (d,) variances that make columns comparable, for (B)
+    shares: tuple[np.ndarray, ...] = ()  # (L_j,) of the levels of each category in all rows
+    level_rows: float = 1.0  # prior weight of these, in rows for each level
 
 
 def is_monotone(regularizer: Regularizer) -> bool:

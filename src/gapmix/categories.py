@@ -1,0 +1,204 @@
+"""What a component says of categories: one table of probabilities for each, independent given it.
+
+A table of the user has D columns, of numbers and of categories; in a matrix of floats a category
+is the number of its level, NaN where missing, and `n_levels` (D,) tells which columns are
+categories: 0 for numbers. Inside, numbers and codes are apart:
+
+    log p(row | k) = log N(x_o; mu_k, S_k) + sum over observed j of log theta_kj[c_j]
+
+The M step has a Dirichlet prior of `rows` rows for each level, shared out by the overall shares pi:
+theta_kj = (counts_kj + a pi_j) / (seen_kj + a) with a = L_j `rows`, and -a KL(pi_j || theta_kj)
+is its log-prior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+Tables = tuple[np.ndarray, ...]  # one (K, L_j) for each category, rows adding up to 1
+
+TINY = 1e-300  # a probability whose logarithm is still finite
+TILT = 0.5  # how much the halves of a component differ in what they say of categories
+
+
+class Coding(NamedTuple):
+    """Another order of categories and of the levels of each."""
+
+    columns: np.ndarray  # (C,) which category comes where
+    levels: tuple[np.ndarray, ...]  # in this order: which level gets which code
+
+
+NO_CODING = Coding(np.zeros(0, dtype=int), ())
+
+
+# ---------------------------------------------------------------------- columns of a table
+
+
+def is_mixed(n_levels: np.ndarray | None) -> bool:
+    """Tell whether a table has categories."""
+    return n_levels is not None and bool(n_levels.any())
+
+
+def split_table(x: np.ndarray, n_levels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns of numbers (n, d) and the codes of categories (n, C), -1 where missing.
+
+    A table without numbers gets one that no row shows, so that there is a Gaussian to work with.
+    """
+    if n_levels is None or not n_levels.any():
+        return x, np.empty((len(x), 0), dtype=np.int32)
+    codes = x[:, n_levels > 0]
+    codes = np.where(np.isnan(codes), -1, codes).astype(np.int32)
+    if n_levels.all():
+        return np.full((len(x), 1), np.nan), codes
+    return np.ascontiguousarray(x[:, n_levels == 0]), codes
+
+
+def join_table(numbers: np.ndarray, other: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
+    """Return columns of numbers (..., d) and of categories (..., C) at their places (..., D)."""
+    x = np.empty((*other.shape[:-1], len(n_levels)))
+    x[..., n_levels > 0] = other
+    if not n_levels.all():
+        x[..., n_levels == 0] = numbers
+    return x
+
+
+def as_floats(codes: np.ndarray) -> np.ndarray:
+    """Return codes as floats, NaN where missing."""
+    return np.where(codes < 0, np.nan, codes)
+
+
+def add_codes(x: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return numbers (n, d) with codes (n, C) as further columns, NaN where missing."""
+    return np.hstack([x, as_floats(codes)]) if codes.shape[1] else x
+
+
+def recode(codes: np.ndarray, coding: Coding) -> np.ndarray:
+    """Return codes (n, C) under another order of categories and levels."""
+    result = np.empty_like(codes)
+    for to, (column, levels) in enumerate(zip(coding.columns, coding.levels, strict=True)):
+        place = np.append(np.argsort(levels), -1)  # the last one serves what is missing
+        result[:, to] = place[codes[:, column]]
+    return result
+
+
+def reorder(tables: Tables, coding: Coding) -> Tables:
+    """Return probabilities, or any (..., L_j), under another order of categories and levels."""
+    return tuple(
+        tables[column][..., levels]
+        for column, levels in zip(coding.columns, coding.levels, strict=True)
+    )
+
+
+def invert(coding: Coding) -> Coding:
+    """Return the coding that leads back."""
+    back = np.argsort(coding.columns)
+    return Coding(back, tuple(np.argsort(coding.levels[place]) for place in back))
+
+
+# ---------------------------------------------------------------------- EM
+
+
+def join(tables: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the tables side by side, (..., sum of L_j)."""
+    return np.concatenate(tables, axis=-1)
+
+
+def split(joined: np.ndarray, n_levels: Sequence[int]) -> Tables:
+    """Return what `join` was given."""
+    return tuple(np.split(joined, np.cumsum(n_levels)[:-1], axis=-1))
+
+
+def count_levels(tables: Tables) -> tuple[int, ...]:
+    """Return the number of levels of each category."""
+    return tuple(table.shape[-1] for table in tables)
+
+
+def one_hot(codes: np.ndarray, n_levels: Sequence[int]) -> np.ndarray:
+    """Return 1 where a row shows a level, (n, sum of L_j)."""
+    hot = np.zeros((len(codes), sum(n_levels)))
+    row, column = np.nonzero(codes >= 0)
+    first = np.cumsum([0, *n_levels[:-1]])
+    hot[row, first[column] + codes[row, column]] = 1.0
+    return hot
+
+
+def log_probability(tables: Tables, hot: np.ndarray) -> np.ndarray:
+    """Return log p(categories shown | component), (n, K), of rows given as `one_hot`."""
+    log_theta = np.log(np.maximum(join(tables), TINY))
+    return hot @ log_theta.T
+
+
+def measure_shares(codes: np.ndarray, weight: np.ndarray, n_levels: Sequence[int]) -> Tables:
+    """Return the shares of the levels of each category among all rows, (L_j,), none of them 0.
+
+    One row that is evenly all levels is counted too: a level may be there that no row shows.
+    """
+    shares = []
+    for column, n in zip(codes.T, n_levels, strict=True):
+        seen = column >= 0
+        counts = np.bincount(column[seen], weight[seen], n) + 1.0 / n
+        shares.append(counts / counts.sum())
+    return tuple(shares)
+
+
+def maximize(counts: np.ndarray, before: Tables, shares: Tables, rows: float) -> Tables:
+    """Return the probabilities that maximise the expected objective, given counts (K, sum L_j).
+
+    A component that no row says anything about, and that has no prior, keeps what it had.
+    """
+    if not before:
+        return ()
+    result = []
+    each = split(counts, count_levels(before))
+    for count, old, share in zip(each, before, shares, strict=True):
+        prior = rows * len(share)
+        total = count.sum(axis=1, keepdims=True) + prior
+        new = (count + prior * share) / np.where(total > 0, total, 1.0)
+        result.append(np.where(total > 0, new, old))
+    return tuple(result)
+
+
+def log_prior(tables: Tables, shares: Tables, rows: float) -> float:
+    """Return the log-prior: zero where a component says what all rows together say."""
+    if rows == 0.0 or not tables:
+        return 0.0
+    return -sum(
+        rows * len(share) * float((share * np.log(share / np.maximum(table, TINY))).sum())
+        for table, share in zip(tables, shares, strict=True)
+    )
+
+
+# ---------------------------------------------------------------------- components
+
+
+def take(tables: Tables, members: Sequence[int]) -> Tables:
+    """Return the probabilities of some components."""
+    return tuple(table[list(members)] for table in tables)
+
+
+def merge(tables: Tables, weights: np.ndarray) -> Tables:
+    """Return the probabilities of one component that stands for all."""
+    return tuple((weights @ table)[None] for table in tables)
+
+
+def tilt(tables: Tables, donor: int, dead: int) -> Tables:
+    """Return tables where two halves of a component differ: without numbers nothing else would.
+
+    Levels get more in the one half and less in the other by turns.
+    """
+    result = tuple(table.copy() for table in tables)
+    for table, old in zip(result, tables, strict=True):
+        by = TILT * np.where(np.arange(old.shape[1]) % 2, 1.0, -1.0)
+        for k, factor in ((dead, 1.0 - by), (donor, 1.0 + by)):
+            table[k] = old[donor] * factor / (old[donor] @ factor)
+    return result
+
+
+def sum_entropy(tables: Tables) -> np.ndarray:
+    """Return sum over categories of theta log theta, (K,)."""
+    return sum(
+        ((table * np.log(np.maximum(table, TINY))).sum(axis=1) for table in tables), np.zeros(1)
+    )
