@@ -20,8 +20,8 @@ COVARIANCE_TYPES = ["full", "tied", "diag", "spherical"]
 FITTED = ["weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_"]
 TEXT_ADVICE = (
     "If it marks a gap, replace it by NaN, for example with pandas.to_numeric(column, "
-    "errors='coerce'). Otherwise leave the column out, or encode it as numbers, for example with "
-    "OneHotEncoder."
+    "errors='coerce'). Otherwise name the column in categorical_features if it is a category, or "
+    "leave it out."
 )
 
 

@@ -147,9 +147,9 @@ TEXT = {
 
 
 @pytest.mark.parametrize(("X", "start"), TEXT.values(), ids=TEXT)
-def test_text_is_refused_with_its_place(kind, X, start):
+def test_text_is_refused_with_its_place_unless_it_is_a_category(kind, X, start):
     with raises(f"{start} is text, not a number. {TEXT_ADVICE}"):
-        kind.fit(X)
+        kind.fit(X, categorical_features=None)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ OTHER_TYPES = {
 @pytest.mark.parametrize(("X", "message"), OTHER_TYPES.values(), ids=OTHER_TYPES)
 def test_other_types_are_refused_with_an_example(kind, X, message):
     with raises(message):
-        kind.fit(X)
+        kind.fit(X, categorical_features=None)
 
 
 OBJECTS = {

@@ -27,8 +27,8 @@ def with_none(x: np.ndarray) -> list[list[float | None]]:
     return [[None if np.isnan(value) else float(value) for value in row] for row in x]
 
 
-def fit(X: object) -> GaussianMixture:
-    return GaussianMixture(2, random_state=0).fit(X)
+def fit(X: object, **settings: object) -> GaussianMixture:
+    return GaussianMixture(2, random_state=0, **settings).fit(X)
 
 
 def columns(x: np.ndarray) -> dict[str, list[float | None]]:
@@ -140,8 +140,10 @@ def test_nullable_booleans_are_zero_and_one(dtype):
     x = make_table()
     expected = fit(np.column_stack([x, [1.0, np.nan, 0.0, 0.0] * 20]))
     column = pd.Series([True, None, False, False] * 20, dtype=dtype)
-    found = fit(pd.DataFrame(x, columns=NAMES).assign(flag=column))
+    frame = pd.DataFrame(x, columns=NAMES).assign(flag=column)
+    found = fit(frame, categorical_features=None)
     np.testing.assert_array_equal(found.means_, expected.means_)
+    assert fit(frame).categories_[0].tolist() == [False, True]
 
 
 def test_plain_integers_and_booleans_are_read_as_numbers():
@@ -215,7 +217,7 @@ def test_observed_cells_are_kept_exactly_whatever_their_type(make):
 def test_columns_whose_values_float64_holds_become_float64(kind):
     values = [True, None, False] if kind == "boolean" else [2, None, 3]
     frame = pd.DataFrame({"c": pd.array(values * 20, dtype=kind)})
-    filled = GaussianMixtureImputer(1).fit(frame).impute_frame(frame)
+    filled = GaussianMixtureImputer(1, categorical_features=None).fit(frame).impute_frame(frame)
     assert filled["c"].dtype == float
     assert filled["c"][frame["c"].notna()].tolist() == frame["c"].dropna().tolist()
 

@@ -21,7 +21,7 @@ from gapmix.selection.sizes import (
     list_sizes,
     measure_error,
     share_by_error,
-    share_by_log_score,
+    share_by_loss,
 )
 
 
@@ -128,6 +128,10 @@ def test_growing_stops_after_two_sizes_without_gain_and_not_before():
     losses = {1: 5.0, 2: 4.0, 3: 4.5, 5: 3.0, 8: 3.1, 13: 3.0, 21: 0.0}
     tried = grow(losses, lambda n: Candidate(n, losses[n], 0.0, 1, 0.0), lambda c: c.error)
     assert [each.n_components for each in tried] == [1, 2, 3, 5, 8, 13]
+
+
+def share_by_log_score(tried, *, average):
+    return share_by_loss(tried, lambda each: -each.log_score, average=average)
 
 
 def test_the_best_three_share_equally_unless_they_are_much_worse():

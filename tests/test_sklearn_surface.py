@@ -30,6 +30,7 @@ from gapmix import (
 
 COVARIANCE_TYPES = ["full", "tied", "diag", "spherical"]
 OWN_PARAMETERS = {
+    "categorical_features",
     "weights",
     "solver",
     "init_covariance",

@@ -18,14 +18,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from gapmix.estimators import checks
-from gapmix.estimators.frames import fill_frame
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
-from gapmix.estimators.validation import (
-    column_names,
-    read_table,
-    read_weights,
-)
+from gapmix.estimators.returned import restore_frame, restore_levels
+from gapmix.estimators.validation import column_names, read_table, read_weights
 from gapmix.wording import align, list_names
 
 BOOTSTRAPS = ("rows", "bayesian", None)
@@ -125,12 +121,12 @@ def impute_many(
             counts = _draw_weights(~np.isnan(x), weight, bootstrap, rng, column_names(base))
             one.mixture_ = _refit(base.mixture_, x, weight * counts)
             n_stopped += not one.mixture_.converged_
-        values[number] = one.sample(X, random_state=int(rng.integers(2**31)))[0]
+        values[number] = one._draw(x, 1, int(rng.integers(2**31)))[0]
     if n_stopped:
         warnings.warn(_advise(n_stopped, n_imputations, base), ConvergenceWarning, stacklevel=2)
     if nw.dependencies.is_into_dataframe(X):
-        return [fill_frame(X, x, each) for each in values]
-    return values
+        return [restore_frame(base, X, x, each, base.missing_values) for each in values]
+    return restore_levels(base, X, values, base.missing_values)
 
 
 def _check_bootstrap(bootstrap: Any) -> None:
@@ -183,16 +179,25 @@ def _draw_weights(
 def _refit(mixture: GaussianMixture, x: np.ndarray, weight: np.ndarray) -> GaussianMixture:
     """Return the mixture fitted to reweighted rows, from where it stands."""
     again = clone(mixture).set_params(
-        weights_init=mixture.weights_,
-        means_init=mixture.means_,
-        precisions_init=mixture.precisions_,
         tol=min(mixture.tol, LAST_GAIN / weight.sum()),
         n_init=1,
     )
+    if not mixture.categories_:
+        again.set_params(
+            weights_init=mixture.weights_,
+            means_init=mixture.means_,
+            precisions_init=mixture.precisions_,
+        )
     with warnings.catch_warnings():  # said of the fit to all rows; convergence is counted
         warnings.simplefilter("ignore")
-        fitted: GaussianMixture = again.fit(x, sample_weight=weight)
-    return fitted
+        if not mixture.categories_:
+            fitted: GaussianMixture = again.fit(x, sample_weight=weight)
+            return fitted
+        again.is_categorical_, again.categories_ = mixture.is_categorical_, mixture.categories_
+        again.n_features_in_ = mixture.n_features_in_
+        before = mixture._fitted()._replace(target=None, center=None)
+        refitted: GaussianMixture = again._fit_matrix(x, weight, before)
+        return refitted
 
 
 def _advise(n_stopped: int, n_imputations: int, base: GaussianMixtureImputer) -> str:

@@ -139,6 +139,11 @@ def _finish(
     )
 
 
+def no_units() -> Scaling:
+    """Return the scaling of one column that no row shows."""
+    return measure(np.full((1, 1), np.nan), np.ones(1))
+
+
 def select_columns(scaling: Scaling, columns: np.ndarray) -> Scaling:
     """Return the scaling of some of the columns."""
     return Scaling(*(array[columns] for array in scaling))

@@ -18,6 +18,7 @@ from tests.conftest import size
 
 import gapmix
 from gapmix.modelfile.files import CODECS, ModelFileError
+from gapmix.modelfile.values import encode
 from gapmix.storage.recordfile import Record, pack, read
 
 NUMBERS = (np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-320, 0.0, -1.0, 0.5, 2.0, 1e17)
@@ -35,6 +36,9 @@ def make_rows(n: int = 90) -> np.ndarray:
 
 
 ROWS = make_rows()
+LEVELS = np.random.default_rng(6).integers(0, 3, (len(ROWS), 2)).astype(float)
+LEVELS[np.isnan(ROWS[:, :2])] = np.nan
+MIXED = np.column_stack([ROWS, LEVELS])  # the last two columns are categories
 
 
 def fit_all() -> dict[str, Any]:
@@ -55,8 +59,29 @@ def fit_all() -> dict[str, Any]:
         "regressor": gapmix.GaussianMixtureRegressor(random_state=0, max_components=2).fit(
             rows[:, 1:3], rows[:, [0, 3]]
         ),
+        **fit_mixed(common, label),
         "classifier": gapmix.GaussianMixtureClassifier(random_state=0, max_components=2).fit(
             rows, label
+        ),
+    }
+
+
+def fit_mixed(common: dict[str, Any], label: np.ndarray) -> dict[str, Any]:
+    """Return models of a table with categories."""
+    both, last = {**common, "categorical_features": [4, 5]}, {"categorical_features": [0, 1]}
+    stream = gapmix.GaussianMixture(2, **both).partial_fit(MIXED[:50]).partial_fit(MIXED[50:])
+    return {
+        "mixed": gapmix.GaussianMixture(2, shrinkage="auto", **both).fit(MIXED),
+        "mixed stream": stream,
+        "only categories": gapmix.GaussianMixture(2, **common, **last).fit(LEVELS),
+        "mixed imputer": gapmix.GaussianMixtureImputer(max_components=2, **both).fit(
+            pd.DataFrame(MIXED, columns=list("abcdef"))
+        ),
+        "mixed regressor": gapmix.GaussianMixtureRegressor(max_components=2, **both).fit(
+            MIXED, ROWS[:, 0]
+        ),
+        "mixed classifier": gapmix.GaussianMixtureClassifier(max_components=2, **both).fit(
+            MIXED, label
         ),
     }
 
@@ -74,22 +99,28 @@ def models(tmp_path_factory) -> dict[str, Record]:
     return result | {"table": read(old, known)}
 
 
-def answer(model: Any) -> list[np.ndarray]:
-    """Return all numbers that a model gives for a few rows."""
-    x = ROWS[:12]
+def answer(model: Any, rows: np.ndarray) -> list[np.ndarray]:
+    """Return all numbers that a model gives for a few rows; levels are numbers too."""
+    return [np.asarray(told, dtype=float) for told in answer_about(model, rows)]
+
+
+def answer_about(model: Any, rows: np.ndarray) -> list[Any]:
+    x = rows[:12]
     if isinstance(model, gapmix.GaussianMixture):
         told = [*model.impute(x, return_std=True), model.score_samples(x), model.predict_proba(x)]
         told += [model.sample_missing(x, random_state=0), model.sample(3)[0], model.bic(x)]
         if hasattr(model, "_stream"):
-            told += [model.partial_fit(ROWS).means_]
+            told += [model.partial_fit(rows).means_]
         return told
     if isinstance(model, gapmix.GaussianMixtureImputer):
-        names = model.feature_names_in_
+        names = getattr(model, "feature_names_in_", range(x.shape[1]))
         x = pd.DataFrame(np.resize(x, (12, len(names))), columns=names)
-        told = [model.transform(x), *model.impute_with_std(x), *model.intervals(x, 0.9)]
+        ends = [np.asarray(end)[:, ~model.is_categorical_] for end in model.intervals(x, 0.9)]
+        told = [model.transform(x), *model.impute_with_std(x), *ends]
+        told += model.probabilities(x).values()
         return [*told, model.sample(x, random_state=0), model.score_samples(x)]
     if isinstance(model, gapmix.GaussianMixtureRegressor):
-        x = x[:, 1:3]
+        x = x[:, 1:3] if model.n_features_in_ == 2 else x
         return [*model.predict(x, return_std=True), model.predict_quantiles(x), model.sample_y(x)]
     return [model.predict_proba(x), model.predict_log_proba(x), model.score_samples(x)]
 
@@ -131,12 +162,15 @@ def forgeries(record: Record, rng: np.random.Generator, n: int):
 NAMES = (
     *("mixture", "tied", "diag", "spherical", "stream"),
     *("imputer", "regressor", "classifier", "table"),
+    *("mixed", "mixed stream", "only categories"),
+    *("mixed imputer", "mixed regressor", "mixed classifier"),
 )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_forged_value_is_refused_or_does_no_harm(name, models):
     record, codec = models[name], CODECS[models[name].kind]
+    table = LEVELS if name == "only categories" else MIXED if "mixed" in name else ROWS
     rng = np.random.default_rng(len(name))
     n_refused = n_used = 0
     for forged, place in forgeries(record, rng, size(2, 15)):
@@ -149,7 +183,8 @@ def test_a_forged_value_is_refused_or_does_no_harm(name, models):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", RuntimeWarning)
-                told = answer(model)
+                warnings.simplefilter("ignore", UserWarning)  # levels that were not there
+                told = answer(model, table)
         except (RuntimeWarning, ValueError):
             allowed = "settings" in place or "columns" in place
             assert allowed or str(place[0]).startswith("stream"), place  # told at the next batch
@@ -170,6 +205,12 @@ CASES = {
     "weights": ("mixture", "weights", 1e308, "weights must sum to 1"),
     "variance": ("diag", "covariances", -1.0, "covariances must be positive on the diagonal"),
     "stream": ("stream", "stream.resp", -0.1, "stream.resp must be finite and at least 0"),
+    "probability": ("mixed", "categories.1", -0.1, "categories.1 of component 0 must be finite"),
+    "no probability": ("mixed", "categories.0", np.nan, "categories.0 holds a number that is not"),
+    "probabilities' sum": ("only categories", "categories.0", 0.9, "component 0 must sum to 1"),
+    "counts": ("mixed stream", "stream.counts", -0.1, "stream.counts holds a number below 0"),
+    "large counts": ("mixed stream", "stream.counts", 2.0, "counts more rows than a component"),
+    "inner probability": ("mixed imputer", "mixture.0.categories.0", 2.0, "must sum to 1"),
 }
 
 
@@ -215,3 +256,25 @@ def test_reversed_bounds_are_refused(models):
     content["settings"]["bounds"] = {"dict": [["a", {"tuple": [2.0, 1.0]}]]}
     with pytest.raises(ModelFileError, match="bounds of column 'a' are"):
         CODECS[models["imputer"].kind].from_record(content, models["imputer"].arrays)
+
+
+COLUMNS = {
+    "doubles": ("mixed", "levels", 0, [1.0, 1.0, 2.0], "a list without doubles or gaps"),
+    "not finite": ("mixed", "levels", 0, [np.nan, 1.0, 2.0], "a list without doubles or gaps"),
+    "fewer": ("mixed", "levels", 1, [0.0, 1.0], "categories.1 has shape"),
+    "elsewhere": ("mixed", "categorical", 1, 9, "must be among 6"),
+    "twice": ("mixed", "categorical", 1, 4, "2 categories cannot have levels of 2"),
+    "others": ("mixed imputer", "levels", 0, [0.0, 1.0, 3.0], "3 levels in the table and 3 in the"),
+    "other columns": ("mixed imputer", "categorical", 0, 3, r"columns \[3, 5\], those of"),
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_what_is_wrong_with_levels_is_told(case, models):
+    name, entry, place, value, message = COLUMNS[case]
+    content = copy.deepcopy(models[name].content)
+    if entry == "levels":
+        value = encode(np.array(value), "levels")
+    content["columns"][entry][place] = value
+    with pytest.raises(ModelFileError, match=message):
+        CODECS[models[name].kind].from_record(content, models[name].arrays)

@@ -10,8 +10,8 @@ import numpy as np
 from gapmix.cli.files import telling_of
 from gapmix.cli.requests import Watch
 from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer
+from gapmix.estimators.marks import Marks
 from gapmix.estimators.mixture import GaussianMixture
-from gapmix.estimators.validation import Marks
 from gapmix.modelfile.files import load, save
 from gapmix.storage.recordfile import ModelFileError
 from gapmix.tables.cells import read_marks

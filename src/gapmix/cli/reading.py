@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gapmix.cli.requests import Reading, Watch
 from gapmix.engines.sources import read_memory
-from gapmix.estimators.validation import Marks
+from gapmix.estimators.marks import Marks
 from gapmix.tables.cells import read_marks
 from gapmix.tables.dialect import TableError
 from gapmix.tables.scan import Scan, scan

@@ -23,9 +23,10 @@ from gapmix.structures.mixtures import (
     dense_covariances,
     marginal_parameters,
     parameters_to_internal,
+    without_numbers,
 )
 from gapmix.threads import open_engine
-from gapmix.units import Scaling, select_columns
+from gapmix.units import Scaling, no_units, select_columns
 
 
 class Density(NamedTuple):
@@ -49,7 +50,8 @@ def marginal(density: Density, columns: np.ndarray) -> Density:
         tables = tuple(tables[place[c]] for c in columns if not is_number[c])
         n_levels = n_levels[columns]
         if not numbers.size:
-            raise ValueError("At least one of the columns must hold numbers.")
+            parameters = without_numbers(density.parameters)._replace(categories=tables)
+            return density._replace(parameters=parameters, units=no_units(), n_levels=n_levels)
     parameters = marginal_parameters(density.parameters, numbers)._replace(categories=tables)
     units = select_columns(density.units, numbers)
     return density._replace(parameters=parameters, units=units, n_levels=n_levels)

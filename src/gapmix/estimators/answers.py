@@ -12,15 +12,16 @@ from gapmix import density
 from gapmix.density import Density
 from gapmix.estimators import checks
 from gapmix.estimators.glance import GlanceMixin
+from gapmix.estimators.levels import is_frame
 from gapmix.estimators.random import make_rng
+from gapmix.estimators.returned import restore_frame, restore_levels
 from gapmix.estimators.validation import column_names, read_table
 from gapmix.fitting.fitted import Fitted, density_of
 from gapmix.fitting.matrix import check_reach
 from gapmix.fitting.spec import count_kept
 from gapmix.parameters import Parameters
 from gapmix.structures import STRUCTURES
-from gapmix.structures.mixtures import marginal_parameters, parameters_to_internal
-from gapmix.units import select_columns
+from gapmix.structures.mixtures import parameters_to_internal, without_numbers
 
 
 class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
@@ -35,17 +36,19 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
         """Write the outcome of a fit to the estimator: the only place that does."""
         if hasattr(self, "_stream"):
             del self._stream  # a fit ends what partial_fit began
-        parameters, units = fitted.parameters, fitted.units
-        inside = parameters_to_internal(parameters, units).covariances
-        if fitted.n_levels is not None and fitted.n_levels.all():  # no one asked for a number
-            none = np.zeros(0, dtype=int)
-            inside = STRUCTURES[parameters.structure].marginal(inside, none)
-            parameters, units = marginal_parameters(parameters, none), select_columns(units, none)
+        parameters = fitted.parameters
         self.weights_, self.means_ = parameters.weights, parameters.means
         self._covariance_type = parameters.structure
         structure = STRUCTURES[self._covariance_type]
         self.covariances_ = structure.to_public(parameters.covariances)
-        self.precisions_, self.precisions_cholesky_ = structure.precisions(inside, units.scale)
+        inside = parameters_to_internal(parameters, fitted.units).covariances
+        self.precisions_, self.precisions_cholesky_ = structure.precisions(
+            inside, fitted.units.scale
+        )
+        if fitted.n_levels is not None and fitted.n_levels.all():  # no one asked for a number
+            shape = structure.public_shape(len(self.weights_), 0)
+            self.means_ = self.means_[:, :0]
+            self.covariances_ = self.precisions_ = self.precisions_cholesky_ = np.ones(shape)
         self.category_probabilities_ = list(parameters.categories)
         self._n_levels = fitted.n_levels
         self.converged_ = fitted.converged
@@ -62,13 +65,13 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
         """Return the fit that is stored, as a record."""
         name, means = self._covariance_type, self.means_
         structure = STRUCTURES[name]
-        covariances = structure.from_public(self.covariances_, means.shape[1])
-        if not means.shape[1]:  # see categories.split_table
-            means = np.zeros((len(means), 1))
-            covariances = np.ones((1 if structure.SHARED else len(means), *structure.shape(1)))
+        covariances = self.covariances_
+        if means.shape[1]:
+            covariances = structure.from_public(covariances, means.shape[1])
         tables = tuple(self.category_probabilities_)
+        parameters = Parameters(self.weights_, means, covariances, name, tables)
         return Fitted(
-            Parameters(self.weights_, means, covariances, name, tables),
+            parameters if means.shape[1] else without_numbers(parameters),
             self._scaling,
             self.plan_,
             self.history_,
@@ -87,7 +90,7 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
         """Return new rows as a matrix, after checking that densities of them can be given."""
         check_is_fitted(self)
         x = read_table(self, X, reset=False)
-        check_reach(x, self._scaling, column_names(self))
+        check_reach(x, self._scaling, column_names(self), self._n_levels)
         return x
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -112,28 +115,38 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
         """Return X with each gap filled by its conditional mean given the rest of its row.
 
         Observed values come back as they were. With `return_std`, also the conditional standard
-        deviation of every filled cell (0 where observed).
+        deviation of every filled cell (0 where observed). Categories are filled by their most
+        probable level, and have the probability of any other in place of a deviation; with them, a
+        data frame comes back as one, with the same types, and anything else as an array of objects.
         """
         x = self._read(X)
         filled = density.fill(self._density(), x, spread=return_std)
-        return (filled.mean, filled.std) if return_std else filled.mean
+        mean = filled.mean
+        if self.category_probabilities_:
+            mean = restore_frame(self, X, x, mean) if is_frame(X) else restore_levels(self, X, mean)
+        return (mean, filled.std) if return_std else mean
 
     def sample_missing(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
         """Return draws of the gaps given the rest of each row, (n_draws, n, n_features).
 
-        A component is drawn first, then its Gaussian; observed values come back as they were.
+        A component is drawn first, then its Gaussian and its categories; observed values come back
+        as they were. With categories, an array of objects.
         """
         checks.check_positive_int("n_draws", n_draws)
         x = self._read(X)
         rng = make_rng(self.random_state if random_state is None else random_state)
-        return density.draw(self._density(), x, n_draws, rng)
+        return restore_levels(self, X, density.draw(self._density(), x, n_draws, rng))
 
     def sample(self, n_samples: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Return random rows (n_samples, n_features) and the component each came from."""
+        """Return random rows (n_samples, n_features) and the component each came from.
+
+        With categories, an array of objects.
+        """
         check_is_fitted(self)
         checks.check_positive_int("n_samples", n_samples)
         rng = make_rng(self.random_state)
-        return density.sample_rows(self._density(), n_samples, rng)
+        rows, labels = density.sample_rows(self._density(), n_samples, rng)
+        return restore_levels(self, None, rows), labels
 
     def bic(self, X: Any) -> float:
         """Return the Bayesian information criterion of the rows; lower is better."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -42,6 +43,7 @@ class MixtureBased(GlanceMixin, BaseEstimator):
     mean_shrinkage: float | str = "auto"
     solver: Any = "auto"
     accelerate: str | None = "auto"
+    categorical_features: Any = "from_dtype"
     random_state: Any = None
     verbose: int = 0
     n_jobs: int | None = None
@@ -89,12 +91,17 @@ class MixtureBased(GlanceMixin, BaseEstimator):
             random_state=seed,
             n_jobs=self.n_jobs,
             verbose=1 if self.verbose in (2, 3) else 0,
+            categorical_features=self.categorical_features,
             **{name: getattr(self, name) for name in HANDED_ON},
         )
         mixture.set_params(
             n_components=len(fitted.parameters.weights), covariance_type=fitted.parameters.structure
         )
-        mixture.n_features_in_ = fitted.parameters.means.shape[1]
+        n_levels = fitted.n_levels
+        d = fitted.parameters.means.shape[1] if n_levels is None else len(n_levels)
+        mixture.n_features_in_ = d
+        mixture.is_categorical_ = np.zeros(d, dtype=bool) if n_levels is None else n_levels > 0
+        mixture.categories_ = list(self.categories_)
         mixture._store(fitted)
         return mixture
 

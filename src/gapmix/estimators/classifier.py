@@ -11,9 +11,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from gapmix.categories import split_table
 from gapmix.estimators.base import MixtureBased, warn_of_stops
 from gapmix.estimators.labels import find_classes, read_labels, read_priors
-from gapmix.estimators.validation import column_names, keeping_last_fit, read_table, read_weights
+from gapmix.estimators.levels import count_levels, only_numbers
+from gapmix.estimators.validation import (
+    column_names,
+    keeping_last_fit,
+    read_table,
+    read_weights,
+)
 from gapmix.estimators.warning import warn_codes, warn_of_unknown
 from gapmix.fitting.matrix import are_useful, check_reach, measure_units
 from gapmix.selection.choose import Task, choose
@@ -46,6 +53,8 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         Otherwise they are passed over.
     calibrate : bool, default=True
         Densities of many columns make too sure: raise them to the power that suits rows held out.
+    categorical_features : 'from_dtype', names, numbers or mask of columns, or None
+        Which columns are categories; default='from_dtype', as in :class:`gapmix.GaussianMixture`.
     covariance_type, tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
         As in :class:`gapmix.GaussianMixture`.
     shrinkage, mean_shrinkage : float or 'auto', default='auto'
@@ -64,6 +73,10 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         The mixture of each class.
     selection_ : list of tuple of Candidate
         The sizes tried, for each class.
+    categories_ : list of ndarray
+        The levels of each category.
+    is_categorical_ : ndarray of shape (n_features,)
+        True for the columns that are categories.
     priors_ : ndarray of shape (n_classes,)
         Probabilities of the classes.
     exponent_ : float
@@ -118,14 +131,25 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         labels, known = read_labels(self, y, len(x))
         weight = read_weights(sample_weight, len(x))
         names = column_names(self)
-        warn_codes(x, weight, names)
+        numbers, number_names = only_numbers(self, x, names)
+        warn_codes(numbers, weight, number_names)
+        n_levels = count_levels(self)
         classes, code = find_classes(labels, known, weight)
         weight = weight * self._class_weights(classes, code, labels[known])
-        units = measure_units(x, weight, self.covariance_type, names)
+        units = measure_units(
+            split_table(x, n_levels)[0], weight, self.covariance_type, number_names or ["(none)"]
+        )
         warn_of_unknown(weight @ ~np.isnan(x) > 0, names)
         wanted = self._wanted()
         tasks = [
-            Task(x[code == c], weight[code == c], names, whole_rows=True, units=units)
+            Task(
+                x[code == c],
+                weight[code == c],
+                names,
+                whole_rows=True,
+                units=units,
+                n_levels=n_levels,
+            )
             for c in range(len(classes))
         ]
         self._refuse_small_classes(classes, tasks)
@@ -140,7 +164,7 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         priors = read_priors(self.priors, classes, totals)
         exponent = find_exponent(chosen, priors, self.n_jobs) if self.calibrate else 1.0
         if self.use_unlabelled and (code < 0).any():
-            loose = Task(x[code < 0], weight[code < 0], names)
+            loose = Task(x[code < 0], weight[code < 0], names, n_levels=n_levels)
             learns = self.priors is None
             fits, priors = share_out(
                 wanted, loose, tasks, fits, priors, exponent, learns_priors=learns
@@ -206,6 +230,7 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         """Return log p(x_o | class), (n, n_classes)."""
         check_is_fitted(self)
         x = read_table(self, X, reset=False)
-        check_reach(x, self.mixtures_[0]._scaling, column_names(self))
+        first = self.mixtures_[0]
+        check_reach(x, first._scaling, column_names(self), first._n_levels)
         models = [mixture._density()._replace(n_jobs=self.n_jobs) for mixture in self.mixtures_]
         return score_classes(models, x)

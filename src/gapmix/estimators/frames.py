@@ -10,18 +10,30 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from gapmix.estimators.validation import exceeds_float64, is_frame
+from gapmix.estimators.levels import IsGap, is_frame, to_levels
+from gapmix.estimators.marks import is_missing
+from gapmix.estimators.validation import exceeds_float64
 
 DIGITS = Context(prec=100)
 
 
-def fill_frame(X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
+def fill_frame(
+    X: Any,
+    x: np.ndarray,
+    filled: np.ndarray,
+    levels: dict[int, np.ndarray] | None = None,
+    is_gap: IsGap = is_missing,
+) -> Any:
     """Return the data frame with the gaps of `x` (n, d) taken from `filled`.
 
     A column with gaps becomes one of float64. Where that would change an observed value (whole
     numbers beyond 2^53, decimals of many digits), it keeps its type, and what is filled in is
     rounded to it.
+
+    `levels` are those of the columns that are categories, whose codes `x` and `filled` hold. They
+    keep their types, and all that is not a gap, also what is no known level.
     """
+    levels = levels or {}
     if not is_frame(X):
         raise TypeError(
             f"Expected a pandas, polars or pyarrow data frame, got {type(X).__name__}. For arrays "
@@ -33,14 +45,20 @@ def fill_frame(X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
         result = X.copy()
         for j in places:
             series = nw.from_native(X.iloc[:, j], series_only=True)
-            made = _fill_column(series, gaps[:, j], filled[:, j])
+            if j in levels:
+                made = _fill_category(series, to_levels(filled[:, j], levels[j]), is_gap)
+            else:
+                made = _fill_column(series, gaps[:, j], filled[:, j])
             result.isetitem(j, made if isinstance(made, np.ndarray) else made.to_native().array)
         return result
     frame = nw.from_native(X, eager_only=True)
     columns = []
     for j in places:
         name = frame.columns[j]
-        made = _fill_column(frame[name], gaps[:, j], filled[:, j])
+        if j in levels:
+            made = _fill_category(frame[name], to_levels(filled[:, j], levels[j]), is_gap)
+        else:
+            made = _fill_column(frame[name], gaps[:, j], filled[:, j])
         if isinstance(made, np.ndarray):
             made = nw.new_series(name, made, nw.Float64, backend=frame.implementation)
         columns.append(made)
@@ -60,6 +78,24 @@ def _fill_column(series: Any, gaps: np.ndarray, filled: np.ndarray) -> Any:
         typed = arrow.chunked_array([arrow.array(values, type=native.type)])
         values = nw.from_native(typed, series_only=True)
     return series.scatter(rows.tolist(), values)
+
+
+def _fill_category(series: Any, values: np.ndarray, is_gap: IsGap) -> Any:
+    """Return a category with its gaps taken from levels (n,), a series of the type it had."""
+    shown = series.to_list()
+    rows = [i for i, value in enumerate(shown) if is_gap(value)]
+    native = series.to_native()
+    if hasattr(native, "iloc"):
+        native = native.copy()
+        if hasattr(native, "cat"):  # pandas has no place for levels that it was not told of
+            known = set(native.cat.categories)
+            new = [level for level in dict.fromkeys(values[rows]) if level not in known]
+            native = native.cat.add_categories(new)
+        native.iloc[rows] = values[rows].tolist()
+        return nw.from_native(native, series_only=True)
+    for i in rows:
+        shown[i] = values[i]
+    return nw.new_series(series.name, shown, series.dtype, backend=series.implementation)
 
 
 def _inexact(series: Any, gaps: np.ndarray) -> list[Any]:

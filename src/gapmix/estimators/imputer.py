@@ -16,9 +16,15 @@ from gapmix.density import Density
 from gapmix.estimators import checks
 from gapmix.estimators.base import HANDED_ON, MixtureBased, warn_of_stops
 from gapmix.estimators.bounds import find_constants, read_bounds
-from gapmix.estimators.frames import fill_frame
+from gapmix.estimators.levels import count_levels, is_frame, only_numbers
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.random import make_rng
+from gapmix.estimators.returned import (
+    as_frame_like,
+    restore_frame,
+    restore_levels,
+    wants_frame,
+)
 from gapmix.estimators.validation import (
     column_names,
     keeping_last_fit,
@@ -52,6 +58,10 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         With 'auto', the largest size to try; None tries up to 55 while it pays.
     missing_values : number, text, None, or list of these, default=np.nan
         What marks a gap, besides NaN and None, which always do.
+    categorical_features : 'from_dtype', names, numbers or mask of columns, or None
+        Which columns are categories; default='from_dtype', as in :class:`gapmix.GaussianMixture`.
+        With categories, sizes are compared by half the squared error of hidden numbers and the log
+        probability of hidden levels together.
     add_indicator : bool, default=False
         Append a column of 0 and 1 for every column that had gaps in training.
     bounds : dict or None, default=None
@@ -75,8 +85,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     mixture_ : GaussianMixture
         The fitted mixture, of the columns and, with `use_target`, the targets after them.
     selection_ : tuple of Candidate
-        The sizes tried: n_components, error, log_score, n_iter, seconds, share. Empty if the size
-        was given. `pandas.DataFrame(imputer.selection_)` shows it as a table.
+        The sizes tried: n_components, error, log_score, n_iter, seconds, share. Empty if the
+        size was given. `pandas.DataFrame(imputer.selection_)` shows it as a table.
     calibration_ : ndarray or None
         Coverage to ask of the model for coverages from 0 to 1, found on hidden cells; None if the
         size was given.
@@ -86,9 +96,13 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         Iterations of the fit, of the slowest one if several were united.
     indicated_ : ndarray of int
         Numbers of the columns that `add_indicator` appends an indicator of.
+    categories_ : list of ndarray
+        The levels of each category, in the order of the columns.
+    is_categorical_ : ndarray of shape (n_features,)
+        True for the columns that are categories.
     constant_ : ndarray of shape (n_features,)
-        The value of columns that showed one value only, NaN for the others. Their gaps are filled
-        with it, without spread.
+        The value of columns of numbers that showed one value only, NaN for the others. Their gaps
+        are filled with it, without spread.
     columns_ : list of dict
         Of a model that `gapmix fit` wrote: name, kind, whole and levels of each column of its
         table, those that are not used as well.
@@ -158,10 +172,10 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         """Fit to X and return it filled; with `use_target`, rows see their target."""
         x, targets = self._fit(X, y, sample_weight)
         if targets is None:
-            return self._finish(x, self._fill(x))
+            return self._finish(X, x, self._fill(x))
         joint = np.column_stack([x, targets])
         filled = density.fill(self.mixture_._density(), joint).mean[:, : x.shape[1]]
-        return self._finish(x, self._bounded(x, filled))
+        return self._finish(X, x, self._bounded(x, filled))
 
     @keeping_last_fit
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
@@ -169,19 +183,24 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         self._check_parameters("add_indicator", "use_target")
         x = read_table(self, X, reset=True, min_rows=2, missing_values=self.missing_values)
         names = column_names(self)
-        read_bounds(self.bounds, names, getattr(self, "feature_names_in_", None))
+        self._limits()
         weight = read_weights(sample_weight, len(x))
-        warn_codes(x, weight, names)
+        numbers, number_names = only_numbers(self, x, names)
+        warn_codes(numbers, weight, number_names)
         targets = read_targets(self, y, len(x)) if self.use_target else None
         joint, all_names = x, names
         if targets is not None:
             joint = np.column_stack([x, targets])
             all_names = names + [f"target {j}" for j in range(targets.shape[1])]
-        wanted, task = self._wanted(), Task(joint, weight, all_names)
+        n_levels = count_levels(self)
+        if n_levels is not None and targets is not None:
+            n_levels = np.append(n_levels, np.zeros(targets.shape[1], dtype=int))
+        wanted, task = self._wanted(), Task(joint, weight, all_names, n_levels=n_levels)
         warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
-        self.constant_ = find_constants(x[weight > 0])
+        constant = find_constants(x[weight > 0])
+        self.constant_ = np.where(self.is_categorical_, np.nan, constant)
         gaps = np.isnan(x[weight > 0]).any(axis=0)
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
         self.__dict__.pop("columns_", None)  # of another table
@@ -195,23 +214,52 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     # ---------------------------------------------------------------- filling
 
     def transform(self, X: Any) -> Any:
-        """Return X with every gap filled by its conditional mean given the rest of its row."""
+        """Return X with every gap filled by its conditional mean given the rest of its row.
+
+        A category gets its most probable level; with categories the result is an array of objects,
+        or a data frame with the types of X where `set_output` asks for one.
+        """
         x = self._read(X)
-        return self._finish(x, self._fill(x))
+        return self._finish(X, x, self._fill(x))
 
     def impute_with_std(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return X filled, and the standard deviation of each filled cell (0 where observed)."""
+        """Return X filled, and the standard deviation of each filled cell (0 where observed).
+
+        Of a category, the second is the probability that another level than the one filled in is
+        true.
+        """
         x = self._read(X)
         filled = density.fill(self._density(), x, spread=True)
         std = np.where(np.isnan(self.constant_), filled.std, 0.0)
-        return self._bounded(x, filled.mean), std
+        return self._restore(X, self._bounded(x, filled.mean)), std
+
+    def probabilities(self, X: Any) -> dict[Any, Any]:
+        """Return the probabilities of the levels of each category given the rest of each row.
+
+        Returns
+        -------
+        dict
+            For each category, by name or number of the column: a data frame of the kind of X with
+            one column for each level, or an array (n, n_levels) in the order of `categories_`.
+            A level that a row shows has probability 1.
+        """
+        x = self._read(X)
+        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        found = density.level_probabilities(self._density(), x) if self.categories_ else ()
+        return {
+            name: as_frame_like(X, values, levels)
+            for name, values, levels in zip(
+                names[self.is_categorical_].tolist(), found, self.categories_, strict=True
+            )
+        }
 
     def intervals(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Return lower and upper ends of intervals that hold each gap with probability `coverage`.
 
         They are quantiles of the gap's conditional distribution. Where sizes were compared on
         hidden cells, these also tell which quantiles to take so that the share of cells held is
-        the one asked for. Observed cells are their own ends.
+        the one asked for. Observed cells are their own ends. Categories have no order: the ends of
+        their gaps are NaN, and `probabilities` tells more.
         """
         if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
             raise ValueError(f"coverage={coverage!r} must lie strictly between 0 and 1.")
@@ -219,28 +267,30 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         half = 0.5 * nominal_coverage(float(coverage), self.calibration_)
         levels = np.array([0.5 - half, 0.5 + half])
         low, high = (self._bounded(x, q) for q in density.quantiles(self._density(), x, levels))
-        return low, high
+        return self._restore(X, low), self._restore(X, high)
 
     def sample(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
         """Return draws of the gaps given the rest of each row, (n_draws, n, n_features).
 
-        A component is drawn first, then its Gaussian; observed values come back as they were.
+        A component is drawn first, then its Gaussian and its categories; observed values come back
+        as they were. With categories, an array of objects.
         """
         checks.check_positive_int("n_draws", n_draws)
         x = self._read(X)
-        rng = make_rng(self.random_state if random_state is None else random_state)
-        return self._bounded(x, density.draw(self._density(), x, n_draws, rng))
+        seed = self.random_state if random_state is None else random_state
+        return self._restore(X, self._draw(x, n_draws, seed))
 
     def impute_frame(self, X: Any) -> Any:
         """Return a data frame filled: the same kind, columns, rows and index.
 
-        Columns without gaps come back untouched, of the type they had; filled ones are float64.
+        Columns without gaps come back untouched, of the type they had; filled ones are float64, or
+        of the type they had if they are categories.
         Observed values are never changed: a column with values that float64 does not hold (whole
         numbers beyond 2^53, decimals of many digits) keeps its type, and what is filled in is
         rounded to it.
         """
         x = self._read(X)
-        return fill_frame(X, x, self._fill(x))
+        return restore_frame(self, X, x, self._fill(x), self.missing_values)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return log p(x_o) of each row under the mixture."""
@@ -266,7 +316,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     def _read(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         x = read_table(self, X, reset=False, missing_values=self.missing_values)
-        check_reach(x, self._density().units, column_names(self))
+        model = self._density()
+        check_reach(x, model.units, column_names(self), model.n_levels)
         return x
 
     def _fill(self, x: np.ndarray) -> np.ndarray:
@@ -278,11 +329,31 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
             return values
         return np.where(np.isnan(x), np.clip(values, *allowed_values(self)), values)
 
-    def _finish(self, x: np.ndarray, filled: np.ndarray) -> np.ndarray:
-        """Append the indicator's columns, if asked for."""
+    def _draw(self, x: np.ndarray, n_draws: int, seed: Any) -> np.ndarray:
+        """Return draws of the gaps of a matrix, (n_draws, n, n_features)."""
+        return self._bounded(x, density.draw(self._density(), x, n_draws, make_rng(seed)))
+
+    def _limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lowest and highest value allowed in each column."""
+        names = column_names(self)
+        low, high = read_bounds(self.bounds, names, getattr(self, "feature_names_in_", None))
+        limited = self.is_categorical_ & (np.isfinite(low) | np.isfinite(high))
+        if limited.any():
+            raise ValueError(
+                f"bounds name the column {names[int(limited.argmax())]}, which is a category."
+            )
+        return low, high
+
+    def _restore(self, X: Any, values: np.ndarray) -> np.ndarray:
+        return restore_levels(self, X, values, self.missing_values)
+
+    def _finish(self, X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
+        """Return what `transform` gives: levels for codes, and the indicator's columns."""
         if not self.indicated_.size:
-            return filled
-        return np.column_stack([filled, np.isnan(x[:, self.indicated_])])
+            if self.categories_ and is_frame(X) and wants_frame(self):
+                return restore_frame(self, X, x, filled, self.missing_values)
+            return self._restore(X, filled)
+        return np.column_stack([self._restore(X, filled), np.isnan(x[:, self.indicated_])])
 
 
 def allowed_values(imputer: GaussianMixtureImputer) -> np.ndarray:
@@ -320,6 +391,7 @@ def as_imputer(
     if hasattr(mixture, "feature_names_in_"):
         imputer.feature_names_in_ = mixture.feature_names_in_
         del imputer.mixture_.feature_names_in_  # rows are given to it without names
+    imputer.is_categorical_, imputer.categories_ = mixture.is_categorical_, mixture.categories_
     imputer.constant_ = np.full(d, np.nan) if constant is None else constant
     imputer.indicated_ = np.empty(0, dtype=int)
     imputer.n_components_, imputer.n_iter_ = len(mixture.weights_), mixture.n_iter_

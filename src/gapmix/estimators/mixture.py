@@ -13,6 +13,7 @@ from gapmix.engines.pieces import fit_pieces
 from gapmix.engines.sources import Source, is_source, open_source
 from gapmix.estimators import checks
 from gapmix.estimators.answers import FittedMixture
+from gapmix.estimators.levels import count_levels, only_numbers
 from gapmix.estimators.random import draw_entropy
 from gapmix.estimators.validation import (
     column_names,
@@ -110,6 +111,13 @@ class GaussianMixture(FittedMixture):
         the literature. None asks for plain EM steps and scikit-learn's stop rule: on complete
         rows, the same iterations as there. A step that would lower the objective is never taken.
         With `diagonal_loading` or `keep_components`, steps are always plain.
+    categorical_features : 'from_dtype', names, numbers or mask of columns, or None
+        Which columns are categories, each with one table of probabilities for every component;
+        default='from_dtype'. 'from_dtype' takes columns of text, of True and False and of
+        categories of a data frame, and no column of an array. A column of text with more than 50
+        distinct values, or with more than 10 that are more than half of its values, is refused
+        with its name unless it is named here. In new rows, levels that are not known are kept and
+        taken as missing, with a warning.
     engine : {'threads', 'dask'}, address or Dask client, default='threads'
         Where rows are worked on: threads of this process; a Dask cluster of worker processes on
         this machine ('dask'); the cluster whose scheduler has an address such as
@@ -129,7 +137,13 @@ class GaussianMixture(FittedMixture):
     weights_ : ndarray of shape (n_components,)
         Component weights.
     means_ : ndarray of shape (n_components, n_features)
-        Component means.
+        Component means; with categories, of the columns of numbers.
+    categories_ : list of ndarray
+        The levels of each category, in the order of the columns.
+    category_probabilities_ : list of ndarray of shape (n_components, n_levels)
+        What each component says of them.
+    is_categorical_ : ndarray of shape (n_features,)
+        True for the columns that are categories.
     covariances_, precisions_, precisions_cholesky_ : ndarray
         Covariances, their inverses, and the Cholesky factors of these, in scikit-learn's shapes.
     converged_ : bool
@@ -209,6 +223,7 @@ class GaussianMixture(FittedMixture):
     validation_fraction: float | None = None
     patience: int = 3
     accelerate: str | None = "auto"
+    categorical_features: Any = "from_dtype"
     engine: Any = "threads"
     n_jobs: int | None = None
     checkpoint: Any = None
@@ -234,17 +249,30 @@ class GaussianMixture(FittedMixture):
         -------
         self
         """
-        spec, running = self._check()
+        self._check()
         if is_source(X) or is_remote(self.engine):
             return self._fit_source(X, sample_weight, X_val)
         x = read_table(self, X, reset=True, min_rows=2)
         weight = read_weights(sample_weight, len(x))
         x_val = None if X_val is None else read_table(self, X_val, reset=False)
         names = column_names(self)
-        warn_codes(x, weight, names)
-        matrix = make_matrix(x, weight, names, self.covariance_type)
+        numbers, number_names = only_numbers(self, x, names)
+        warn_codes(numbers, weight, number_names)
+        return self._fit_matrix(x, weight, self._before(), x_val)
+
+    def _fit_matrix(
+        self,
+        x: np.ndarray,
+        weight: np.ndarray,
+        before: Fitted | None,
+        x_val: np.ndarray | None = None,
+    ) -> Any:
+        """Fit to a matrix whose columns, and the levels of categories, are on record."""
+        spec, running = self._check()
+        names = column_names(self)
+        n_levels = count_levels(self)
+        matrix = make_matrix(x, weight, names, self.covariance_type, n_levels=n_levels)
         warn_of_unknown(weight @ ~np.isnan(x) > 0, names)
-        before = self._before()
         return self._finish(fit(spec, matrix, self._entropy(), running, x_val=x_val, before=before))
 
     def _fit_source(self, X: Any, sample_weight: Any, X_val: Any) -> Any:
@@ -260,6 +288,8 @@ class GaussianMixture(FittedMixture):
             raise ValueError(f"The table has {source.n_rows} rows; at least 2 are needed.")
         weight = None if sample_weight is None else read_weights(sample_weight, source.n_rows)
         record_columns(self, source.d, source.names)
+        self.is_categorical_ = np.zeros(source.d, dtype=bool)
+        self.categories_: list[np.ndarray] = []
         names = column_names(self)
         x_val = None if X_val is None else read_table(self, X_val, reset=False)
 
@@ -285,6 +315,12 @@ class GaussianMixture(FittedMixture):
         if is_source(X):
             return open_source(X)
         x = read_table(self, X, reset=True, min_rows=2)
+        if self.categories_:
+            raise ValueError(
+                f"engine={self.engine!r} knows numbers only, and X has "
+                f"{len(self.categories_)} columns of categories. Use engine='threads', or set "
+                "categorical_features=None and turn them into numbers."
+            )
         names = getattr(self, "feature_names_in_", None)
         return open_source(x)._replace(names=None if names is None else tuple(names))
 
@@ -349,16 +385,27 @@ class GaussianMixture(FittedMixture):
         stream = getattr(self, "_stream", None)
         x = read_table(self, X, reset=stream is None)
         weight, names = read_weights(sample_weight, len(x)), column_names(self)
-        as_given = np.arange(x.shape[1])  # batches must agree, and another one may order otherwise
+        n_levels = count_levels(self)
+        n_numbers = only_numbers(self, x, names)[0].shape[1]
+        as_given = np.arange(
+            max(1, n_numbers)
+        )  # batches must agree, and another one may order otherwise
         if stream is None:
-            matrix = make_matrix(x, weight, names, self.covariance_type, columns=as_given)
-            warn_of_unknown(matrix.units.known, names)
+            matrix = make_matrix(
+                x,
+                weight,
+                names,
+                self.covariance_type,
+                columns=as_given,
+                n_levels=n_levels,
+            )
+            warn_of_unknown(weight @ ~np.isnan(x) > 0, names)
             before = self._before()
         elif are_useful(x, weight).any():
             before = self._fitted()
-            check_reach(x, before.units, names)
+            check_reach(x, before.units, names, n_levels)
             units = before.units
-            matrix = make_matrix(x, weight, names, self.covariance_type, units, as_given)
+            matrix = make_matrix(x, weight, names, self.covariance_type, units, as_given, n_levels)
         else:
             return self
         entropy = self._entropy() if stream is None else []

@@ -13,6 +13,7 @@ from gapmix import density
 from gapmix.estimators import checks
 from gapmix.estimators.base import MixtureBased, warn_of_stops
 from gapmix.estimators.bounds import find_constants
+from gapmix.estimators.levels import count_levels, only_numbers
 from gapmix.estimators.random import make_rng
 from gapmix.estimators.validation import (
     column_names,
@@ -40,6 +41,9 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         With 'auto', unite the best three sizes into one mixture; False keeps the best alone.
     max_components : int or None, default=None
         With 'auto', the largest size to try; None tries up to 55 while it pays.
+    categorical_features : 'from_dtype', names, numbers or mask of columns of X, or None
+        Which columns of X are categories; default='from_dtype', as in
+        :class:`gapmix.GaussianMixture`.
     covariance_type, tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
         As in :class:`gapmix.GaussianMixture`.
     shrinkage, mean_shrinkage : float or 'auto', default='auto'
@@ -57,6 +61,10 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         The sizes tried; empty if the size was given.
     n_components_ : int
         Number of components of the mixture.
+    categories_ : list of ndarray
+        The levels of each category of X.
+    is_categorical_ : ndarray of shape (n_features,)
+        True for the columns of X that are categories.
     n_targets_ : int
         Number of targets.
     constant_ : ndarray of shape (n_targets,)
@@ -116,11 +124,18 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         n_targets = targets.shape[1]
         joint = np.column_stack([x, targets])
         all_names = names + [f"target {j}" for j in range(n_targets)]
-        warn_codes(joint, weight, all_names)
+        n_levels = count_levels(self)
+        if n_levels is not None:
+            n_levels = np.append(n_levels, np.zeros(n_targets, dtype=int))
+        numbers, number_names = only_numbers(self, x, names)
+        warn_codes(
+            np.column_stack([numbers, targets]), weight, number_names + all_names[len(names) :]
+        )
         warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
         at_end = np.arange(x.shape[1], x.shape[1] + n_targets)
         wanted = self._wanted()
-        chosen = choose(wanted, Task(joint, weight, all_names, target_columns=at_end))
+        task = Task(joint, weight, all_names, target_columns=at_end, n_levels=n_levels)
+        chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
         self.selection_ = chosen.candidates
@@ -173,7 +188,8 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         check_is_fitted(self)
         x = read_table(self, X, reset=False)
         joint = np.column_stack([x, np.full((len(x), self.n_targets_), np.nan)])
-        check_reach(joint, self.mixture_._scaling, column_names(self))
+        names = column_names(self) + [f"target {j}" for j in range(self.n_targets_)]
+        check_reach(joint, self.mixture_._scaling, names, self.mixture_._n_levels)
         return joint
 
     def _targets(self, joint: np.ndarray, known: np.ndarray) -> np.ndarray:

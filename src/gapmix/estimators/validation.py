@@ -7,30 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from numbers import Real
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
+from gapmix.estimators.levels import encode, find_categories, is_frame
+from gapmix.estimators.marks import (
+    NO_MARKS,
+    Marks,
+    gap_test,
+    is_mark,
+    is_missing,
+    read_marks,
+    show,
+)
 from gapmix.wording import list_names
 
 LARGEST_EXACT = 2**53  # float64 holds all whole numbers up to it
 LARGEST_VALUE = 1e300  # beyond it, differences and sums of values leave the range of float64
 
 
-class Marks(NamedTuple):
-    """What stands for a gap besides NaN and None."""
-
-    numbers: tuple[float, ...] = ()
-    texts: frozenset[str] = frozenset()
-
-
-NO_MARKS = Marks()
-COLUMNS = ("n_features_in_", "feature_names_in_")  # what is recorded of a table before it is fitted
+# what is recorded of a table before it is fitted
+COLUMNS = ("n_features_in_", "feature_names_in_", "is_categorical_", "categories_")
 
 
 def keeping_last_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,24 +52,6 @@ def keeping_last_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     return whole
 
 
-def read_marks(missing_values: Any) -> Marks:
-    """Return the marks of gaps as the user gave them: a number, a text, None, or several."""
-    if not isinstance(missing_values, list | tuple | set | frozenset):
-        missing_values = [missing_values]
-    numbers, texts = [], []
-    for mark in missing_values:
-        if isinstance(mark, str):
-            texts.append(mark)
-        elif isinstance(mark, Real) and not isinstance(mark, bool):
-            numbers.append(float(mark))
-        elif not _is_missing(mark):
-            raise ValueError(
-                f"missing_values holds {_show(mark)}; a gap is marked by a number, a text, NaN or "
-                "None, or by several of these in a list."
-            )
-    return Marks(tuple(number for number in numbers if number == number), frozenset(texts))
-
-
 def read_table(
     estimator: Any, X: Any, *, reset: bool, min_rows: int = 1, missing_values: Any = np.nan
 ) -> np.ndarray:
@@ -81,8 +65,9 @@ def read_table(
     labels = _read_labels(X) if is_frame(X) else None
     if labels is not None and not reset:  # a wrong column is told by name before it is read
         validate_data(estimator, X, reset=False, skip_check_array=True)
+    X, chosen, categories = find_categories(estimator, X, marks, labels, reset=reset)
     x = check_array(
-        to_matrix(X, marks),
+        _read_mixed(X, chosen, categories, marks, labels) if categories else to_matrix(X, marks),
         dtype=np.float64,
         order="C",  # so that the layout in memory changes no bit
         ensure_all_finite=False,
@@ -95,7 +80,37 @@ def read_table(
     _refuse_infinite(x, labels or [str(j) for j in range(x.shape[1])])
     if labels is None or reset:
         validate_data(estimator, x if labels is None else X, reset=reset, skip_check_array=True)
+    if reset and hasattr(estimator, "categorical_features"):
+        estimator.is_categorical_ = chosen if categories else np.zeros(x.shape[1], dtype=bool)
+        estimator.categories_ = categories
     return x
+
+
+def _read_mixed(
+    X: Any,
+    chosen: np.ndarray,
+    categories: list[np.ndarray],
+    marks: Marks,
+    labels: list[str] | None,
+) -> np.ndarray:
+    """Return columns of numbers and codes of categories as one matrix."""
+    names = labels or [str(j) for j in range(len(chosen))]
+    x = np.full((len(X), len(chosen)), np.nan)
+    numbers = np.flatnonzero(~chosen)
+    if numbers.size:
+        x[:, numbers] = to_matrix(_select(X, numbers), marks)
+    for j, levels in zip(np.flatnonzero(chosen), categories, strict=True):
+        x[:, j] = encode(X, int(j), levels, names[j], gap_test(marks), tell=True)
+    return x
+
+
+def _select(X: Any, columns: np.ndarray) -> Any:
+    if isinstance(X, np.ndarray):
+        return X[:, columns]
+    if hasattr(X, "iloc"):
+        return X.iloc[:, columns]
+    names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+    return X.select([names[j] for j in columns])
 
 
 def to_matrix(X: Any, marks: Marks = NO_MARKS) -> Any:
@@ -202,17 +217,12 @@ def _read_weight_values(sample_weight: Any) -> np.ndarray:
         sample_weight = np.ma.filled(sample_weight.astype(np.float64), np.nan)
     values = np.asarray(sample_weight)
     if values.dtype.kind == "O":
-        cells = [np.nan if _is_missing(value) else value for value in values.ravel()]
+        cells = [np.nan if is_missing(value) else value for value in values.ravel()]
         values = np.asarray(cells).reshape(values.shape)
     if values.dtype.kind not in "biuf":
-        found = _show(values.ravel()[0]) if values.size else "nothing"
+        found = show(values.ravel()[0]) if values.size else "nothing"
         raise ValueError(f"sample_weight must hold one number for each row; it holds {found}.")
     return values.astype(np.float64)
-
-
-def is_frame(X: Any) -> bool:
-    """Tell whether X is a data frame of a kind that narwhals reads."""
-    return not isinstance(X, np.ndarray | list | tuple) and nw.dependencies.is_into_dataframe(X)
 
 
 def _read_labels(X: Any) -> list[str]:
@@ -259,7 +269,7 @@ def _read_series(series: Any, label: str, marks: Marks) -> np.ndarray:
     if series.null_count() == len(series):
         return np.full(len(series), np.nan)
     if exceeds_float64(series):  # pyarrow refuses to round
-        cells = (np.nan if _is_missing(value) else float(value) for value in series.to_list())
+        cells = (np.nan if is_missing(value) else float(value) for value in series.to_list())
         return np.fromiter(cells, np.float64, len(series))
     if dtype.is_numeric() or dtype == nw.Boolean:
         floats: np.ndarray = series.cast(nw.Float64).to_numpy()
@@ -276,7 +286,7 @@ def _read_series(series: Any, label: str, marks: Marks) -> np.ndarray:
         example = ", for example with OneHotEncoder"
     raise ValueError(
         f"Column {label} holds {str(dtype).split('(')[0]} values, not numbers; row {row} has "
-        f"{_show(values[row])}. Leave it out, or turn it into numbers first{example}."
+        f"{show(values[row])}. Leave it out, or turn it into numbers first{example}."
     )
 
 
@@ -315,11 +325,11 @@ def _read_objects(values: np.ndarray, where: str, marks: Marks) -> np.ndarray:
 
     Where a text marks gaps, the numbers beside it are usually written as text too, and read.
     """
-    values = np.array([None if _is_mark(value, marks) else value for value in values], object)
+    values = np.array([None if is_mark(value, marks) else value for value in values], object)
     _refuse_text(values, where, numbers_too=not marks.texts)
     result = np.empty(len(values))
     for i, value in enumerate(values):
-        if _is_missing(value):
+        if is_missing(value):
             result[i] = np.nan
             continue
         try:
@@ -330,7 +340,7 @@ def _read_objects(values: np.ndarray, where: str, marks: Marks) -> np.ndarray:
             result[i] = np.inf if value > 0 else -np.inf
         except (TypeError, ValueError) as error:
             raise TypeError(
-                f"Row {i}, {where}: {_show(value)} is not a number ({error}). Leave the column "
+                f"Row {i}, {where}: {show(value)} is not a number ({error}). Leave the column "
                 "out, or turn it into numbers first."
             ) from error
     return result
@@ -354,10 +364,10 @@ def _refuse_text(values: np.ndarray, where: str, *, numbers_too: bool) -> None:
         row, value = strange
         advice = (
             "If it marks a gap, replace it by NaN, for example with pandas.to_numeric(column, "
-            "errors='coerce'). Otherwise leave the column out, or encode it as numbers, for "
-            "example with OneHotEncoder."
+            "errors='coerce'). Otherwise name the column in categorical_features if it is a "
+            "category, or leave it out."
         )
-    raise ValueError(f"Row {row}, {where}: {_show(value)} is text, not a number. {advice}")
+    raise ValueError(f"Row {row}, {where}: {show(value)} is text, not a number. {advice}")
 
 
 def _refuse_other_containers(X: Any) -> None:
@@ -402,23 +412,9 @@ def _to_float64(array: np.ndarray) -> np.ndarray:
         return array.astype(np.float64)
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType")
-
-
-def _is_mark(value: Any, marks: Marks) -> bool:
-    return isinstance(value, str) and value.strip() in marks.texts
-
-
 def _is_written_number(value: str | bytes) -> bool:
     try:
         float(value)
     except ValueError:
         return False
     return True
-
-
-def _show(value: Any) -> str:
-    """Return how a value looks in a message, cut if it is long."""
-    text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= 40 else f"{text[:37]}..."

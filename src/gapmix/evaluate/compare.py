@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from gapmix.estimators import checks
 from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.estimators.levels import dict_levels, to_levels
 from gapmix.estimators.validation import read_table
 from gapmix.evaluate.contenders import default_imputers
 from gapmix.evaluate.running import Truth, score
@@ -100,9 +101,10 @@ def hide_and_score(
     _check(mechanism, share, imputers)
     checks.check_positive_int("n_repeats", n_repeats)
     random = check_random_state(random_state)
-    if imputers is None:
-        imputers = default_imputers(int(random.randint(2**31)))
+    seed = int(random.randint(2**31)) if imputers is None else 0
     truth = _read(X, feature_names, max_rows, random)
+    if imputers is None:
+        imputers = default_imputers(seed, mixed=bool(truth.levels))
     place = _find_driver(driver, truth) if mechanism == "mar" else 0
     judged = None
     if columns is not None:
@@ -110,7 +112,15 @@ def hide_and_score(
     hidden = []
     for _ in range(n_repeats):
         rng = np.random.default_rng(random.randint(0, 2**31, size=4))
-        cells = hide(truth.x, mechanism, rng, share=share, driver=place, columns=judged)
+        cells = hide(
+            truth.x,
+            mechanism,
+            rng,
+            share=share,
+            driver=place,
+            columns=judged,
+            n_levels=_count_levels(truth),
+        )
         if not cells.any():
             raise ValueError(_explain_nothing_hidden(truth.x, mechanism, share))
         hidden.append(cells)
@@ -140,29 +150,61 @@ def _read(X: Any, names: Sequence[str] | None, max_rows: int | None, random: Any
         own = getattr(X, "column_names", getattr(X, "columns", ()))
     if len(own) != x.shape[1]:
         raise ValueError(f"feature_names has {len(own)} names; X has {x.shape[1]} columns.")
-    return Truth(x[rows], rows, [str(name) for name in own], _rebuilder(X))
+    levels = dict_levels(reader)
+    return Truth(x[rows], rows, [str(name) for name in own], _rebuilder(X, levels), levels)
 
 
-def _rebuilder(X: Any) -> Callable[[np.ndarray, np.ndarray], Any]:
+def _count_levels(truth: Truth) -> np.ndarray | None:
+    """Return the number of levels of each column, 0 for numbers; None without categories."""
+    if not truth.levels:
+        return None
+    return np.array([len(truth.levels.get(j, ())) for j in range(truth.x.shape[1])])
+
+
+def _rebuilder(X: Any, levels: dict[int, np.ndarray]) -> Callable[[np.ndarray, np.ndarray], Any]:
     """Return a function that makes a table like X from values and the numbers of their rows."""
     if not nw.dependencies.is_into_dataframe(X):
         return lambda values, rows: values.copy()
     if hasattr(X, "iloc"):
-        return lambda values, rows: _rebuild_pandas(X, values, rows)
+        return lambda values, rows: _rebuild_pandas(X, values, rows, levels)
     frame = nw.from_native(X, eager_only=True)
+    if levels:
+        return lambda values, rows: _rebuild_mixed(frame, values, levels)
     return lambda values, rows: nw.from_numpy(
         np.ascontiguousarray(values), schema=frame.columns, backend=frame.implementation
     ).to_native()
 
 
-def _rebuild_pandas(X: Any, values: np.ndarray, rows: np.ndarray) -> Any:
+def _rebuild_mixed(frame: Any, values: np.ndarray, levels: dict[int, np.ndarray]) -> Any:
+    """Return values as a frame like another one, with levels for codes."""
+    columns = {}
+    for j, name in enumerate(frame.columns):
+        if j in levels:
+            named = to_levels(values[:, j], levels[j])
+            gaps = np.isnan(values[:, j])
+            cells = [None if gap else level for gap, level in zip(gaps, named, strict=True)]
+            dtype = frame[name].dtype
+            columns[name] = nw.new_series(name, cells, dtype, backend=frame.implementation)
+        else:
+            columns[name] = nw.new_series(
+                name, values[:, j].copy(), nw.Float64(), backend=frame.implementation
+            )
+    return nw.from_dict(columns, backend=frame.implementation).to_native()
+
+
+def _rebuild_pandas(
+    X: Any, values: np.ndarray, rows: np.ndarray, levels: dict[int, np.ndarray]
+) -> Any:
     """Return rows of a pandas frame with other values, column by column.
 
     Made from one array, the frame would hand contenders read-only values.
     """
     frame = X.iloc[rows].copy()
     for j in range(values.shape[1]):
-        frame.isetitem(j, values[:, j].copy())
+        if j in levels:  # shown as they are, or not at all
+            frame.isetitem(j, frame.iloc[:, j].mask(np.isnan(values[:, j])))
+        else:
+            frame.isetitem(j, values[:, j].copy())
     return frame
 
 

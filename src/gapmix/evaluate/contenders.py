@@ -14,13 +14,16 @@ from gapmix.estimators.validation import to_matrix
 OURS = "mixture"
 
 
-def default_imputers(random_state: Any = None) -> dict[str, Any]:
+def default_imputers(random_state: Any = None, *, mixed: bool = False) -> dict[str, Any]:
     """Return the usual contenders: column means, near rows, regressions in turn, the mixture.
 
     Parameters
     ----------
     random_state : int, RandomState instance or None, default=None
         Seed of those that draw.
+    mixed : bool, default=False
+        For tables with categories: column means and most frequent levels, and the mixture; the
+        others know numbers only.
 
     Returns
     -------
@@ -37,12 +40,25 @@ def default_imputers(random_state: Any = None) -> dict[str, Any]:
     >>> list(default_imputers())
     ['mean', 'k-NN', 'iterative', 'mixture']
     """
+    if mixed:
+        return {"mean": _MeanMode(), OURS: GaussianMixtureImputer(random_state=random_state)}
     return {
         "mean": SimpleImputer(keep_empty_features=True),
         "k-NN": _Scaled(KNNImputer(keep_empty_features=True)),
         "iterative": IterativeImputer(keep_empty_features=True, random_state=random_state),
         OURS: GaussianMixtureImputer(random_state=random_state),
     }
+
+
+class _MeanMode(TransformerMixin, BaseEstimator):
+    """Column means, and of categories the most frequent level."""
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Return X filled, as objects."""
+        # One component without priors knows columns by themselves, but for correlations.
+        one = GaussianMixtureImputer(1, covariance_type="diag", mean_shrinkage=0.0, shrinkage=0.0)
+        filled: np.ndarray = one.fit_transform(X)
+        return filled
 
 
 class _Scaled(TransformerMixin, BaseEstimator):

@@ -10,6 +10,8 @@ import narwhals as nw
 import numpy as np
 from sklearn.base import clone
 
+from gapmix.estimators.levels import encode, is_frame, values_of
+from gapmix.estimators.marks import NO_MARKS, gap_test
 from gapmix.estimators.validation import to_matrix
 from gapmix.evaluate.scores import COVERAGES, Score
 from gapmix.selection.sizes import measure_spread
@@ -24,6 +26,7 @@ class Truth(NamedTuple):
     rows: np.ndarray  # (n,) their numbers in the table that was given
     names: list[str]
     rebuild: Callable[[np.ndarray, np.ndarray], Any]  # values, row numbers -> a table like X
+    levels: dict[int, np.ndarray]  # of the columns that are categories; x holds their codes
 
 
 def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray) -> list[Score]:
@@ -52,8 +55,11 @@ def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray
     for j in np.flatnonzero(hidden.any(axis=0)):
         cells = hidden[:, j]
         rmse = float(np.sqrt(np.mean((filled[cells, j] - x[cells, j]) ** 2)))
+        wrong = np.nan
+        if j in truth.levels:
+            wrong, rmse = float(np.mean(filled[cells, j] != x[cells, j])), np.nan
         if problems[j]:
-            rmse = np.nan
+            rmse = wrong = np.nan
         scores.append(
             Score(
                 name,
@@ -67,6 +73,7 @@ def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray
                 float(coverage[1, j]),
                 seconds,
                 problems[j],
+                wrong,
             )
         )
     return scores
@@ -81,7 +88,7 @@ def _read_result(
     spread: np.ndarray,
 ) -> tuple[np.ndarray, list[str]]:
     """Return the filled table (n, d), and for each column what is wrong with it, if anything."""
-    values = np.asarray(to_matrix(result), dtype=float)
+    values = _to_codes(result, truth)
     n, d = shown.shape
     if values.ndim != 2 or len(values) != n:
         raise ValueError(f"it returned shape {values.shape} for a table of shape {(n, d)}")
@@ -106,6 +113,24 @@ def _read_result(
                 f"({shown[row, j]:g} into {filled[row, j]:g} in row {truth.rows[row]})"
             )
     return filled, problems
+
+
+def _to_codes(result: Any, truth: Truth) -> np.ndarray:
+    """Return a table as numbers, with codes for levels; what is no level is a gap."""
+    if not truth.levels:
+        return np.asarray(to_matrix(result), dtype=float)
+    if not is_frame(result):
+        result = np.asarray(result, dtype=object)
+    n, d = result.shape
+    if d < len(truth.names):
+        raise ValueError(f"it returned {d} of {len(truth.names)} columns, some of them categories")
+    values = np.full((n, d), np.nan)
+    for j in range(d):
+        if j in truth.levels:
+            values[:, j] = encode(result, j, truth.levels[j], "", gap_test(NO_MARKS), tell=False)
+        else:
+            values[:, j] = [np.nan if v is None else float(v) for v in values_of(result, j)]
+    return values
 
 
 def _find_columns(result: Any, contender: Any, n_columns: int, truth: Truth) -> list[int | None]:
@@ -144,7 +169,8 @@ def _log_scores(
         with_cell = shown[rows]
         with_cell[:, j] = truth.x[rows, j]
         gain = np.asarray(contender.score_samples(truth.rebuild(with_cell, truth.rows[rows])))
-        scores[j] = np.mean(gain - everything[rows]) + np.log(spread[j])
+        unit = 0.0 if j in truth.levels else np.log(spread[j])
+        scores[j] = np.mean(gain - everything[rows]) + unit
     return scores
 
 
@@ -154,9 +180,9 @@ def _coverages(contender: Any, truth: Truth, shown: np.ndarray, hidden: np.ndarr
     if not hasattr(contender, "intervals"):
         return shares
     given = truth.rebuild(shown, truth.rows)
-    judged = np.flatnonzero(hidden.any(axis=0))
+    judged = [j for j in np.flatnonzero(hidden.any(axis=0)).tolist() if j not in truth.levels]
     for number, coverage in enumerate(COVERAGES):
-        low, high = (np.asarray(to_matrix(end)) for end in contender.intervals(given, coverage))
+        low, high = (_to_codes(end, truth) for end in contender.intervals(given, coverage))
         inside = (low <= truth.x) & (truth.x <= high)
         shares[number, judged] = [inside[hidden[:, j], j].mean() for j in judged]
     return shares

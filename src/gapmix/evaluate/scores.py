@@ -37,6 +37,8 @@ class Score(NamedTuple):
     coverage_90: float
     seconds: float  # of fit_transform, for the whole table
     problem: str  # why there are no numbers; empty if all is well
+    wrong: float = np.nan  # share of hidden cells of a category that got another level; it has no
+    # error, and a log score without units
 
 
 class Overall(NamedTuple):
@@ -61,6 +63,7 @@ class Overall(NamedTuple):
     coverage_90: float
     seconds: float
     problem: str
+    wrong: float = np.nan  # of categories, the share of hidden cells that got another level
 
 
 class Evaluation(NamedTuple):
@@ -106,10 +109,12 @@ class Evaluation(NamedTuple):
 
     def summary(self) -> str:
         """Return a table as text, a line for each imputer, the smallest error first."""
-        head = ("", "error", "+-", "log score", "in 50 %", "in 90 %", "seconds")
+        head: tuple[str, ...] = ("", "error", "+-", "log score", "in 50 %", "in 90 %", "seconds")
         ranked = sorted(self.overall(), key=lambda each: (np.isnan(each.error), each.error))
-        lines = [head]
+        mixed = any(not np.isnan(each.wrong) for each in ranked)
+        lines = [(*head, "wrong levels") if mixed else head]
         for each in ranked:
+            wrong = (_show(100 * each.wrong, 1, " %"),) if mixed else ()
             lines.append(
                 (
                     each.imputer,
@@ -119,6 +124,7 @@ class Evaluation(NamedTuple):
                     _show(100 * each.coverage_50, 0, " %"),
                     _show(100 * each.coverage_90, 0, " %"),
                     _show(each.seconds, 2),
+                    *wrong,
                 )
             )
         n, d = self.shape
@@ -164,6 +170,7 @@ def _gather(scores: list[Score]) -> Overall:
         _weighted([score.coverage_90 for score in scores], n_hidden),
         float(np.mean(list({score.repeat: score.seconds for score in scores}.values()))),
         problems[0] + more if problems else "",
+        _weighted([score.wrong for score in scores], n_hidden),
     )
 
 

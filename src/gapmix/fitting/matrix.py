@@ -250,8 +250,11 @@ def check_magnitudes(units: Scaling, names: list[str]) -> None:
         )
 
 
-def check_reach(x: np.ndarray, units: Scaling, names: list[str]) -> None:
+def check_reach(
+    x: np.ndarray, units: Scaling, names: list[str], n_levels: np.ndarray | None = None
+) -> None:
     """Raise an error about a cell so far from the fitted rows that its square overflows."""
+    x, names = categories.split_table(x, n_levels)[0], number_names(names, n_levels)
     distance = np.abs(x / units.scale - units.center / units.scale)
     outside = distance > FARTHEST
     if outside.any():

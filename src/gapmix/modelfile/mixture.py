@@ -13,11 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from gapmix.em.online import Online
 from gapmix.em.records import Iteration
+from gapmix.estimators.levels import count_levels, is_infinite
+from gapmix.estimators.marks import NO_MARKS, gap_test
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import LARGEST_VALUE
 from gapmix.fitting.matrix import FARTHEST, LARGEST
 from gapmix.fitting.spec import Running
-from gapmix.modelfile.validity import check_settings, check_shares
+from gapmix.modelfile.validity import check_counts, check_settings, check_shares
 from gapmix.modelfile.values import decode, encode
 from gapmix.parameters import SMALLEST_VARIANCE, Parameters
 from gapmix.plan.forests import Cluster
@@ -35,12 +37,15 @@ Arrays = dict[str, np.ndarray]
 
 # Where and how a fit ran is no part of a model: not written, and not taken from old files.
 OF_THE_RUN = {*Running._fields, "warm_start"}
-STREAM = ("stream.means", "stream.covariances", *(f"stream.{name}" for name in Moments._fields))
+PUBLIC = ("covariances", "precisions", "precisions_cholesky")
+STREAM = tuple(
+    f"stream.{name}" for name in ("means", "covariances", "resp", "first", "second", "counts")
+)
 MIXTURE_ARRAYS = (
     *("weights", "means", "covariances", "precisions", "precisions_cholesky", "target", "center"),
     *("scaling.center", "scaling.scale", "scaling.mean", "scaling.variance", "scaling.known"),
     *("history.log_likelihood", "history.objective", "history.validation", "history.seconds"),
-    *("history.lower_bounds", "event.iteration", "event.text"),
+    *("history.lower_bounds", "event.iteration", "event.text", "categories.*"),
     *STREAM,
 )
 OPTIONAL = {"target", "center", *STREAM}
@@ -88,6 +93,8 @@ def mixture_to_record(mixture: GaussianMixture) -> tuple[Content, Arrays]:
         "history.seconds": [record.seconds for record in history],
         "history.lower_bounds": mixture.lower_bounds_,
     }
+    for j, table in enumerate(mixture.category_probabilities_):
+        numbers[f"categories.{j}"] = table
     if mixture._target is not None:
         numbers["target"] = mixture._target
     if mixture._center is not None:
@@ -97,7 +104,8 @@ def mixture_to_record(mixture: GaussianMixture) -> tuple[Content, Arrays]:
         content["stream"] = {"n_batches": stream.n_batches, "total_weight": stream.total_weight}
         held = (*stream.parameters[1:3], *stream.moments)
         numbers |= dict(zip(STREAM, held, strict=True))
-    arrays |= {name: np.asarray(value, dtype=np.float64) for name, value in numbers.items()}
+    numbers = {name: np.asarray(value, dtype=np.float64) for name, value in numbers.items()}
+    arrays |= {name: value for name, value in numbers.items() if value.size or value.ndim == 1}
     arrays["scaling.known"] = np.asarray(scaling.known, dtype=np.int64)
     arrays["event.iteration"] = np.array([i for i, _ in events], dtype=np.int64)
     arrays["event.text"] = np.array([text for _, text in events], dtype=np.int64)
@@ -110,7 +118,13 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     kind = field(content, "covariance_type", str)
     if kind not in STRUCTURES:
         raise ModelFileError(f"The covariance type {kind!a} is not known.")
-    _check_arrays(arrays, kind, mixture.n_features_in_)
+    if mixture.is_categorical_.all() and "weights" in arrays:  # what is empty is not in the file
+        n_components = arrays["weights"].size
+        public = STRUCTURES[kind].public_shape(n_components, 0)
+        shapes = {"means": (n_components, 0), **dict.fromkeys(PUBLIC, public)}
+        empty = {name: np.empty(shape) for name, shape in shapes.items() if 0 in shape}
+        arrays = {**empty, **arrays}
+    _check_arrays(arrays, kind, mixture)
     units = Scaling(*(arrays[f"scaling.{name}"] for name in Scaling._fields))
     units = units._replace(known=units.known.astype(bool))
     mixture.weights_ = arrays["weights"]
@@ -132,6 +146,10 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     mixture.plan_ = _plan(field(content, "plan", dict), mixture.n_features_in_)
     mixture._scaling = units
     mixture._covariance_type = kind
+    mixture._n_levels = count_levels(mixture)
+    mixture.category_probabilities_ = [
+        arrays[f"categories.{j}"] for j in range(len(mixture.categories_))
+    ]
     mixture._target = arrays.get("target")
     mixture._center = arrays.get("center")
     # What overflows is refused; BLAS on several threads is slower on one matrix at a time.
@@ -141,14 +159,18 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
         _check_units(units)
         _check_inside(mixture._fitted().parameters, units)
         if "stream" in content or any(name in arrays for name in STREAM):
-            mixture._stream = _stream(content, arrays, kind)
+            mixture._stream = _stream(content, arrays, mixture)
     return mixture
 
 
-def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
+def _check_arrays(arrays: Arrays, kind: str, mixture: GaussianMixture) -> None:
     """Check names, types and shapes of a mixture's arrays against each other."""
     own = {name for name in arrays if not name.startswith("settings.")}
-    require_same(own, set(MIXTURE_ARRAYS) - (OPTIONAL - own), "arrays of a mixture")
+    tables = {f"categories.{j}": levels for j, levels in enumerate(mixture.categories_)}
+    wanted = {*MIXTURE_ARRAYS, *tables} - {"categories.*"} - (OPTIONAL - own)
+    require_same(own, wanted, "arrays of a mixture")
+    d = mixture.n_features_in_ - len(tables)
+    inside = max(1, d)  # see categories.split_table
     n_components = arrays["weights"].size
     n_iterations = arrays["history.objective"].size
     n_held = arrays["history.validation"].size
@@ -158,20 +180,22 @@ def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
     shapes: dict[str, tuple[int, ...]] = {
         "weights": (n_components,),
         "means": (n_components, d),
-        **{f"scaling.{name}": (d,) for name in Scaling._fields},
+        **{f"scaling.{name}": (inside,) for name in Scaling._fields},
+        **{name: (n_components, len(levels)) for name, levels in tables.items()},
         **{name: (n_iterations,) for name in own if name.startswith("history.")},
         "history.validation": (n_iterations if n_held else 0,),
         "history.lower_bounds": (arrays["history.lower_bounds"].size,),
         "event.iteration": (n_events,),
         "event.text": (n_events,),
-        **dict.fromkeys(("covariances", "precisions", "precisions_cholesky"), public),
-        "target": structure.shape(d),
-        "center": (d,),
-        "stream.means": (n_components, d),
-        "stream.covariances": (1 if structure.SHARED else n_components, *structure.shape(d)),
+        **dict.fromkeys(PUBLIC, public),
+        "target": structure.shape(inside),
+        "center": (inside,),
+        "stream.means": (n_components, inside),
+        "stream.covariances": (1 if structure.SHARED else n_components, *structure.shape(inside)),
         "stream.resp": (n_components,),
-        "stream.first": (n_components, d),
-        "stream.second": (n_components, *[d] * (arrays.get("stream.second", none).ndim - 1)),
+        "stream.first": (n_components, inside),
+        "stream.second": (n_components, *[inside] * (arrays.get("stream.second", none).ndim - 1)),
+        "stream.counts": (n_components, sum(map(len, mixture.categories_))),
     }
     whole = {"scaling.known", "event.iteration", "event.text"}
     for name in sorted(own):
@@ -186,7 +210,7 @@ def _check_arrays(arrays: Arrays, kind: str, d: int) -> None:
 
 def _check_values(arrays: Arrays, structure: Structure) -> None:
     """Check that numbers are finite, weights sum to 1 and diagonals are positive."""
-    for name in (name for name in MIXTURE_ARRAYS if name in arrays):
+    for name in (name for name in arrays if not name.startswith("settings.")):
         values = arrays[name]
         if name == "history.validation":  # a held-out row may be beyond every density
             values = values[values != -np.inf]
@@ -195,9 +219,12 @@ def _check_values(arrays: Arrays, structure: Structure) -> None:
     check_shares("weights", arrays["weights"])
     if not np.isin(arrays["scaling.known"], (0, 1)).all():
         raise ModelFileError("scaling.known must hold 0 and 1.")
-    matrices = {"covariances", "precisions", "precisions_cholesky", "target"}
+    for name in (name for name in arrays if name.startswith("categories.")):
+        for k, shares in enumerate(arrays[name]):
+            check_shares(f"probabilities {name} of component {k}", shares)
+    matrices = {*PUBLIC, "target"}
     for name in sorted(matrices & arrays.keys()):
-        if not structure.diagonal(arrays[name]).min() > 0:
+        if arrays[name].size and not structure.diagonal(arrays[name]).min() > 0:
             raise ModelFileError(f"{name} must be positive on the diagonal.")
 
 
@@ -229,13 +256,17 @@ def _check_inside(parameters: Parameters, units: Scaling) -> None:
             raise ModelFileError(str(error)) from error
 
 
-def _stream(content: Content, arrays: Arrays, kind: str) -> Online:
+def _stream(content: Content, arrays: Arrays, mixture: GaussianMixture) -> Online:
     """Return where `partial_fit` goes on."""
+    kind, tables = mixture._covariance_type, tuple(mixture.category_probabilities_)
+    if not tables:  # what is empty is not in the file
+        arrays = {"stream.counts": np.empty((arrays["weights"].size, 0)), **arrays}
     told = field(content, "stream", dict)
     n_batches, total_weight = field(told, "n_batches", int), field(told, "total_weight", float)
     require_same({name for name in STREAM if name in arrays}, set(STREAM), "stream")
     means, covariances, *moments = (arrays[name] for name in STREAM)
     check_shares("stream.resp", arrays["stream.resp"])
+    check_counts("stream.counts", arrays["stream.counts"], tables, arrays["stream.resp"])
     reach = max(np.abs(moments[1]).max(), np.sqrt(np.abs(moments[2]).max()), np.abs(means).max())
     variances = STRUCTURES[kind].diagonal(covariances)
     if not reach <= FARTHEST or not (variances > SMALLEST_VARIANCE).all():
@@ -247,7 +278,7 @@ def _stream(content: Content, arrays: Arrays, kind: str) -> Online:
             STRUCTURES[kind].check(sigma, k)
         except ValueError as error:
             raise ModelFileError(f"stream: {error}") from error
-    parameters = Parameters(arrays["weights"], means, covariances, kind)
+    parameters = Parameters(arrays["weights"], means, covariances, kind, tables)
     return Online(parameters, Moments(*moments), n_batches, total_weight)
 
 
@@ -325,10 +356,15 @@ def describe(estimator: Any) -> tuple[Content, Arrays]:
         if name not in OF_THE_RUN
     }
     names = getattr(estimator, "feature_names_in_", None)
-    columns = {
+    columns: Content = {
         "count": int(estimator.n_features_in_),
         "names": None if names is None else [str(name) for name in names],
     }
+    if getattr(estimator, "categories_", None):
+        columns["categorical"] = np.flatnonzero(estimator.is_categorical_).tolist()
+        columns["levels"] = [
+            encode(levels, f"categories_[{j}]") for j, levels in enumerate(estimator.categories_)
+        ]
     return {"settings": settings, "columns": columns}, arrays
 
 
@@ -346,12 +382,42 @@ def rebuild(cls: Any, content: Content, arrays: Arrays) -> Any:
     count, names = field(columns, "count", int), field(columns, "names", list, type(None))
     if count < 1:
         raise ModelFileError(f"The model has {count} columns; there must be at least one.")
+    n_numbers = sum(array.size for array in arrays.values())
+    if count > n_numbers:  # before anything of their number is made
+        raise ModelFileError(
+            f"The model has {count} columns, and the file only {n_numbers} numbers."
+        )
     estimator.n_features_in_ = count
     if names is not None:
         if len(names) != count or not all(isinstance(name, str) for name in names):
             raise ModelFileError(f"{len(names)} names are given to {count} columns, or not texts.")
         estimator.feature_names_in_ = np.array(names, dtype=object)
+    if "categorical_features" in cls._get_param_names():
+        estimator.is_categorical_, estimator.categories_ = _categories(columns, count)
     return estimator
+
+
+def _categories(columns: Content, count: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return which columns are categories, and their levels; an old file has none."""
+    chosen = np.zeros(count, dtype=bool)
+    if "categorical" not in columns:
+        return chosen, []
+    places, told = field(columns, "categorical", list), field(columns, "levels", list)
+    if not all(type(place) is int and 0 <= place < count for place in places):
+        raise ModelFileError(f"The columns that are categories must be among {count}.")
+    if sorted(set(places)) != places or len(places) != len(told):
+        raise ModelFileError(f"{len(places)} categories cannot have levels of {len(told)}.")
+    levels, is_gap = [decode(each, {}) for each in told], gap_test(NO_MARKS)
+    for each in levels:
+        plain = isinstance(each, np.ndarray) and each.ndim == 1
+        try:
+            distinct = plain and len(set(each.tolist())) == each.size > 0
+        except TypeError:
+            distinct = False
+        if not distinct or any(is_gap(level) or is_infinite(level) for level in each.tolist()):
+            raise ModelFileError("The levels of a category must be a list without doubles or gaps.")
+    chosen[places] = True
+    return chosen, levels
 
 
 def array_names(cls: Any, own: tuple[str, ...]) -> set[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from gapmix.categories import Tables, count_levels, split
 from gapmix.estimators.bounds import read_bounds
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import column_names
@@ -31,6 +32,15 @@ def check_shares(name: str, shares: np.ndarray) -> None:
         raise ModelFileError(f"The {name} must sum to 1, and sum to {shares.sum():g}.")
 
 
+def check_counts(name: str, counts: np.ndarray, tables: Tables, resp: np.ndarray) -> None:
+    """Check the counts of levels (K, sum of L_j) per row: no more than a component has rows."""
+    if counts.size and counts.min() < 0:
+        raise ModelFileError(f"{name} holds a number below 0.")
+    for count in split(counts, count_levels(tables)) if tables else ():
+        if (count.sum(axis=1) > resp + SIMPLEX).any():
+            raise ModelFileError(f"{name} counts more rows than a component has.")
+
+
 def check_settings(estimator: Any) -> None:
     """Check what an estimator would be asked to do, as `fit` does."""
     try:
@@ -47,6 +57,7 @@ def check_imputer(imputer: Any) -> None:
     """Check the fitted attributes of a GaussianMixtureImputer."""
     check_settings(imputer)
     d, mixture = imputer.n_features_in_, imputer.mixture_
+    _check_levels(imputer, mixture)
     if mixture.n_features_in_ < d or (mixture.n_features_in_ > d and not imputer.use_target):
         raise ModelFileError(f"The mixture has {mixture.n_features_in_} columns, the table {d}.")
     _check_size(imputer)
@@ -71,6 +82,7 @@ def check_regressor(regressor: Any) -> None:
     _check_selection(_held(regressor, "selection_", tuple))
     n_targets = _held(regressor, "n_targets_", int)
     flat = _held(regressor, "_flat", bool)
+    _check_levels(regressor, regressor.mixture_)
     if n_targets < 1 or regressor.mixture_.n_features_in_ != regressor.n_features_in_ + n_targets:
         raise ModelFileError(
             f"n_targets_ is {n_targets}, and the mixture has {regressor.mixture_.n_features_in_} "
@@ -91,6 +103,8 @@ def check_classifier(classifier: Any) -> None:
         raise ModelFileError("classes_ holds a label that is not finite.")
     if any(mixture.n_features_in_ != classifier.n_features_in_ for mixture in classifier.mixtures_):
         raise ModelFileError(f"Not every mixture has {classifier.n_features_in_} columns.")
+    for mixture in classifier.mixtures_:
+        _check_levels(classifier, mixture)
     priors = _held(classifier, "priors_", np.ndarray)
     if priors.shape != (n,) or priors.dtype != np.float64 or not priors.min() > 0:
         raise ModelFileError(f"priors_ must hold a positive number for each of {n} classes.")
@@ -157,14 +171,37 @@ def _check_constant(estimator: Any, columns: np.ndarray) -> None:
     shape, kind = (len(columns),), np.float64
     if constant.shape != shape or constant.dtype != kind or np.isinf(constant).any():
         raise ModelFileError(f"constant_ must hold a number or NaN for each of {shape[0]} columns.")
-    units = select_columns(estimator.mixture_._scaling, columns)
+    is_number = ~estimator.mixture_.is_categorical_
+    places = np.flatnonzero(is_number[columns])
+    if not np.isnan(np.delete(constant, places)).all():
+        raise ModelFileError("constant_ holds a number for a category.")
+    units = estimator.mixture_._scaling
+    units = select_columns(units, (np.cumsum(is_number) - 1)[columns[places]])
     mean = to_user(units.mean, units)
-    away = np.abs(constant - mean) > NEAR * (np.abs(mean) + units.scale)
+    away = np.abs(constant[places] - mean) > NEAR * (np.abs(mean) + units.scale)
     if away.any():
-        place = int(np.flatnonzero(away)[0])
+        wrong = int(np.flatnonzero(away)[0])
         raise ModelFileError(
-            f"constant_ is {constant[place]:g} for column {place}, whose mean is {mean[place]:g}."
+            f"constant_ is {constant[places[wrong]]:g} for column {places[wrong]}, whose mean is "
+            f"{mean[wrong]:g}."
         )
+
+
+def _check_levels(estimator: Any, mixture: GaussianMixture) -> None:
+    """Check that a mixture has the categories of its estimator, with the same levels."""
+    columns = np.flatnonzero(estimator.is_categorical_).tolist()
+    found = np.flatnonzero(mixture.is_categorical_).tolist()
+    if columns != found:
+        raise ModelFileError(
+            f"The categories of the table are columns {columns}, those of the mixture {found}."
+        )
+    each = zip(columns, estimator.categories_, mixture.categories_, strict=True)
+    for column, wanted, levels in each:
+        if wanted.tolist() != levels.tolist() or wanted.dtype != levels.dtype:
+            raise ModelFileError(
+                f"Column {column} has {len(wanted)} levels in the table and {len(levels)} in the "
+                "mixture, or others."
+            )
 
 
 def _check_calibration(calibration: np.ndarray | None) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix import density
-from gapmix.categories import is_mixed
+from gapmix.categories import TINY, is_mixed
 from gapmix.density import Density
 from gapmix.em.records import Iteration
 from gapmix.fitting.climb import CollapsedFitError
@@ -140,16 +140,19 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
             weight=sample.weight,
             n_levels=sample.n_levels,
         )
-    by_score = task.whole_rows or is_mixed(task.n_levels)
     shown = np.where(hidden, np.nan, sample.x)
     matrix = read_rows(sample._replace(x=shown), wanted.spec)  # one for all sizes
+    mixed = is_mixed(task.n_levels)
     fits: dict[int, Fitted] = {}
+    losses: dict[int, float] = {}  # of sizes, where there are categories
 
     def judge(n_components: int) -> Candidate:
         began = time.perf_counter()
         fitted = fits[n_components] = fit_size(wanted, n_components, matrix, task)
         model = density_of(fitted, wanted.running.n_jobs)
         error, log_score = _judge(model, sample, shown, hidden)
+        if mixed:
+            losses[n_components] = _joint_loss(model, sample, shown, hidden, error)
         seconds = time.perf_counter() - began
         candidate = Candidate(n_components, error, log_score, fitted.n_iter, seconds)
         if wanted.running.verbose:
@@ -161,11 +164,15 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
         return candidate
 
     def loss(candidate: Candidate) -> float:
-        return -candidate.log_score if by_score else candidate.error
+        if task.whole_rows:
+            return -candidate.log_score
+        return losses[candidate.n_components] if mixed else candidate.error
 
     grown = sizes.grow(tried, judge, loss)
-    share = sizes.share_by_log_score if by_score else sizes.share_by_error
-    candidates = share(grown, average=wanted.average)
+    if task.whole_rows or mixed:
+        candidates = sizes.share_by_loss(grown, loss, average=wanted.average)
+    else:
+        candidates = sizes.share_by_error(grown, average=wanted.average)
     blind = fits[min(grown, key=loss).n_components]
     whole = read_rows(task, wanted.spec)
     kept = [
@@ -243,6 +250,30 @@ def _judge(
     if sample.n_levels is not None:
         hidden = hidden & (sample.n_levels == 0)
     return sizes.measure_error(x, filled, hidden, weight), log_score
+
+
+def _joint_loss(
+    model: Density, sample: Task, shown: np.ndarray, hidden: np.ndarray, error: float
+) -> float:
+    """Return what sizes are compared by in a table with categories, a mean over hidden cells.
+
+    A number counts by half its squared error, in standard deviations, a level by minus the log of
+    its probability.
+    The log score of numbers would have many components on values that repeat, such as zeros, and
+    these fill the other gaps badly.
+    """
+    assert sample.n_levels is not None
+    weight = sample.weight
+    held = np.flatnonzero(hidden.any(axis=1))
+    shares = density.level_probabilities(model, shown[held])
+    loss = total = 0.0
+    for column, share in zip(np.flatnonzero(sample.n_levels), shares, strict=True):
+        cells = hidden[held, column]
+        own = share[cells, sample.x[held[cells], column].astype(int)]
+        loss -= float(weight[held[cells]] @ np.log(np.maximum(own, TINY)))
+        total += float(weight[held[cells]].sum())
+    numbers = float(weight @ hidden[:, sample.n_levels == 0].sum(axis=1))
+    return (loss + 0.5 * numbers * error**2) / max(total + numbers, TINY)
 
 
 def _unite(fits: list[Fitted], shares: np.ndarray, matrix: Matrix, n_jobs: int | None) -> Fitted:

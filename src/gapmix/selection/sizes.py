@@ -107,9 +107,11 @@ def share_by_error(tried: tuple[Candidate, ...], *, average: bool) -> tuple[Cand
     return _share(tried, sorted(good, key=lambda i: tried[i].error), average=average)
 
 
-def share_by_log_score(tried: tuple[Candidate, ...], *, average: bool) -> tuple[Candidate, ...]:
-    """Return the candidates with equal shares for the few of highest log score, or all to one."""
-    ranked = sorted(range(len(tried)), key=lambda i: -tried[i].log_score)
+def share_by_loss(
+    tried: tuple[Candidate, ...], loss: Callable[[Candidate], float], *, average: bool
+) -> tuple[Candidate, ...]:
+    """Return the candidates with equal shares for the few of smallest loss, or all to the best."""
+    ranked = sorted(range(len(tried)), key=lambda i: loss(tried[i]))
     return _share(tried, ranked, average=average)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from gapmix.storage.atomicfile import Chunk, Path
 
-SCHEMA = 1  # of what is written; all from 1 up to it are read
+SCHEMA = 2  # of what is written; all from 1 up to it are read
 MAX_HEADER = 2**20  # bytes
 MAX_DIMENSIONS = 4
 DTYPES = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8")}  # both of ITEM bytes

@@ -54,6 +54,13 @@ def marginal_parameters(parameters: Parameters, columns: np.ndarray) -> Paramete
     )
 
 
+def without_numbers(parameters: Parameters) -> Parameters:
+    """Return the mixture with one column of mean 0 and variance 1: see `categories.split_table`."""
+    n_components, structure = len(parameters.weights), STRUCTURES[parameters.structure]
+    shape = (1 if structure.SHARED else n_components, *structure.shape(1))
+    return parameters._replace(means=np.zeros((n_components, 1)), covariances=np.ones(shape))
+
+
 def unite(parts: Sequence[Parameters], shares: np.ndarray) -> Parameters:
     """Return the mixture of mixtures: the components of all, weights times their mixture's share.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapmix.estimators.validation import Marks
+from gapmix.estimators.marks import Marks
 from gapmix.tables.dialect import TableError
 
 pl: Any

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from gapmix.estimators.validation import Marks
+from gapmix.estimators.marks import Marks
 from gapmix.storage.tablefiles import Dialect
 from gapmix.tables.cells import (
     parse_levels,

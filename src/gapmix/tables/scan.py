@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from gapmix.estimators.validation import Marks
+from gapmix.estimators.marks import Marks
 from gapmix.tables.cells import parse_levels, parse_numbers, refuse_infinite
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import (

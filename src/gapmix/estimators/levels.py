@@ -1,0 +1,296 @@
+"""Columns of categories as the user has them: which they are, their levels, codes and back.
+
+In a matrix a category is the number of its level in `categories_`, NaN where it is missing. A level
+that was not there in training is missing to the mixture, and stays as it is in what is returned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from gapmix.estimators.marks import Marks, gap_test
+from gapmix.estimators.warning import warn_user
+from gapmix.wording import list_names
+
+MOST_LEVELS = 50  # a column of more is not taken for a category unless it is named as one,
+FEW_LEVELS = 10  # nor one of more than so many, if it has
+LEVELS_PER_ROW = 0.5  # more levels than this for each value: these are names of rows
+
+IsGap = Callable[[Any], bool]
+
+
+def find_categories(
+    estimator: Any, X: Any, marks: Marks, labels: list[str] | None, *, reset: bool
+) -> tuple[Any, np.ndarray, list[np.ndarray]]:
+    """Return X, which of its columns are categories, (d,), and their levels.
+
+    With `reset` they are found, otherwise they are those of the fit. X is a frame or has been made
+    an array if there are any.
+    """
+    none = np.zeros(0, dtype=bool)
+    if not reset:
+        chosen, categories = getattr(estimator, "is_categorical_", none), []
+        if chosen.any():
+            categories = estimator.categories_
+            if labels is None:
+                X = to_objects(X)
+                validate_data(estimator, X, reset=False, skip_check_array=True)
+        return X, chosen, categories
+    asked = getattr(estimator, "categorical_features", None)
+    if asked is None or (labels is None and isinstance(asked, str) and asked == "from_dtype"):
+        return X, none, []
+    if labels is None:
+        X = to_objects(X)
+        labels = [str(j) for j in range(X.shape[1])]
+    is_gap = gap_test(marks)
+    chosen = find_categorical(X, asked, is_gap, len(labels))
+    named = not isinstance(asked, str)
+    categories = [
+        find_levels(X, int(j), labels[j], is_gap, named=named) for j in np.flatnonzero(chosen)
+    ]
+    return X, chosen, categories
+
+
+def find_categorical(X: Any, asked: Any, is_gap: IsGap, d: int) -> np.ndarray:
+    """Return True for the columns that are categories, (d,), as `categorical_features` asks."""
+    if asked is None:
+        return np.zeros(d, dtype=bool)
+    if isinstance(asked, str):
+        if asked != "from_dtype":
+            raise ValueError(
+                f"categorical_features={asked!r} is not known. Use 'from_dtype', a list of names "
+                "or numbers of columns, a mask, or None."
+            )
+        if not is_frame(X):
+            return np.zeros(d, dtype=bool)
+        series = columns_of(X)
+        return np.array([_is_category(each, is_gap) for each in series], dtype=bool)
+    return _read_columns(asked, X, d)
+
+
+def _read_columns(asked: Any, X: Any, d: int) -> np.ndarray:
+    chosen = np.zeros(d, dtype=bool)
+    wanted = np.asarray(asked).reshape(-1)
+    if wanted.dtype == bool:
+        if len(wanted) != d:
+            raise ValueError(
+                f"categorical_features is a mask of {len(wanted)} columns; X has {d} columns."
+            )
+        return wanted
+    names = list(X.column_names if hasattr(X, "column_names") else X.columns) if is_frame(X) else []
+    for each in asked if isinstance(asked, list | tuple | set) else wanted.tolist():
+        if each in names:
+            chosen[names.index(each)] = True
+        elif isinstance(each, Integral) and 0 <= int(each) < d:
+            chosen[int(each)] = True
+        else:
+            raise ValueError(
+                f"categorical_features names the column {each!r}, which X has not; it has "
+                f"{list_names([repr(name) for name in names]) if names else f'0 to {d - 1}'}."
+            )
+    return chosen
+
+
+def _is_category(series: Any, is_gap: IsGap) -> bool:
+    """Tell by the type of a column, of objects by the values, whether it is a category."""
+    dtype = series.dtype
+    if series.null_count() == len(series):
+        return False
+    if dtype in (nw.Boolean, nw.Categorical, nw.Enum):
+        return True
+    if dtype not in (nw.String, nw.Object, nw.Unknown):
+        return False
+    distinct = set()
+    for value in series.to_list():
+        if is_gap(value):
+            continue
+        if not isinstance(value, str | bool | np.bool_):
+            return False
+        distinct.add(value)
+    texts = [value for value in distinct if isinstance(value, str)]
+    if not distinct or 0 < len(texts) < len(distinct):
+        return False
+    # Numbers written as text are told to be so, with the marks of gaps among them.
+    return not texts or sum(map(_is_number, texts)) < 0.5 * len(texts)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def find_levels(X: Any, column: int, label: str, is_gap: IsGap, *, named: bool) -> np.ndarray:
+    """Return the levels that a column shows: in the order of its type, or sorted.
+
+    A column of very many levels is refused, unless it was named as a category.
+    """
+    values = values_of(X, column)
+    known = [value for value in values if not is_gap(value)]
+    try:
+        distinct = list(dict.fromkeys(known))
+    except TypeError as error:
+        raise TypeError(f"Column {label} holds values that cannot be levels: {error}.") from error
+    n, n_levels = len(known), len(distinct)
+    if n_levels == 0:
+        raise ValueError(f"Column {label} is to be a category and has no value at all.")
+    many = n_levels > MOST_LEVELS or (n_levels > FEW_LEVELS and n_levels > LEVELS_PER_ROW * n)
+    if many and not named:
+        raise ValueError(
+            f"Column {label} has {n_levels} distinct values in {n} rows, like "
+            f"{distinct[0]!r}: too many for a category. Leave it out, or name it in "
+            "categorical_features if it is one."
+        )
+    if any(map(is_infinite, distinct)):
+        raise ValueError(f"Column {label} is to be a category and holds an infinite number.")
+    order = _declared(X, column)
+    if order is not None:
+        distinct = [value for value in order if value in set(distinct)]
+    else:
+        try:
+            distinct.sort()
+        except TypeError:
+            distinct.sort(key=lambda value: (type(value).__name__, str(value)))
+    return to_array(distinct)
+
+
+def is_infinite(level: Any) -> bool:
+    """Tell whether a level is a number beyond all others, which no table means."""
+    return isinstance(level, float) and math.isinf(level)
+
+
+def _declared(X: Any, column: int) -> list[Any] | None:
+    if not is_frame(X):
+        return None
+    if hasattr(X, "iloc"):
+        categories = getattr(X.dtypes.iloc[column], "categories", None)
+        return None if categories is None else list(categories.tolist())
+    dtype = columns_of(X)[column].dtype
+    return list(dtype.categories) if isinstance(dtype, nw.Enum) else None
+
+
+def encode(
+    X: Any, column: int, levels: np.ndarray, label: str, is_gap: IsGap, *, tell: bool
+) -> np.ndarray:
+    """Return the codes of a column (n,), NaN where it is missing or not a known level."""
+    place = {level: float(code) for code, level in enumerate(levels.tolist())}
+    codes = np.full(len(X), np.nan)
+    strange: dict[Any, int] = {}
+    for i, value in enumerate(values_of(X, column)):
+        if is_gap(value):
+            continue
+        code = place.get(value)
+        if code is None:
+            strange[value] = strange.get(value, 0) + 1
+        else:
+            codes[i] = code
+    if strange and tell:
+        n = sum(strange.values())
+        warn_user(
+            f"Column {label}: {n} row{'s have' if n > 1 else ' has'} a level that was not there in "
+            f"training ({list_names([repr(value) for value in strange])}). It is kept, and taken "
+            "as missing."
+        )
+    return codes
+
+
+def decode(
+    X: Any, filled: np.ndarray, categories: Sequence[np.ndarray], columns: np.ndarray, is_gap: IsGap
+) -> np.ndarray:
+    """Return a filled matrix (..., n, D) as objects: levels for codes, known cells as they were."""
+    result = filled.astype(object)
+    for column, levels in zip(np.flatnonzero(columns), categories, strict=True):
+        codes = filled[..., column]
+        result[..., column] = to_levels(codes, levels)
+        if X is None:
+            continue
+        for i, value in enumerate(values_of(X, int(column))):
+            if not is_gap(value):
+                result[..., i, column] = value
+    return result
+
+
+def to_levels(codes: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return the levels of codes, as objects; NaN where there is none."""
+    named = np.empty(len(levels) + 1, dtype=object)
+    named[:-1] = levels.tolist()
+    named[-1] = np.nan
+    found: np.ndarray = named[np.where(np.isnan(codes), -1, codes).astype(int)]
+    return found
+
+
+def to_array(values: list[Any]) -> np.ndarray:
+    """Return levels as an array, of objects unless they are all numbers or all True and False."""
+    array = np.asarray(values)
+    if array.ndim == 1 and array.dtype.kind in "biuf":
+        return array
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
+    return objects
+
+
+def is_frame(X: Any) -> bool:
+    """Tell whether X is a data frame of a kind that narwhals reads."""
+    return not isinstance(X, np.ndarray | list | tuple) and nw.dependencies.is_into_dataframe(X)
+
+
+def columns_of(X: Any) -> list[Any]:
+    """Return the columns of a data frame as series of narwhals."""
+    if hasattr(X, "iloc"):  # pandas allows names that are not text, narwhals does not
+        X = X.set_axis([str(j) for j in range(X.shape[1])], axis=1)
+    frame = nw.from_native(X, eager_only=True)
+    return [frame[name] for name in frame.columns]
+
+
+def values_of(X: Any, column: int) -> list[Any]:
+    """Return the values of one column as Python's own objects."""
+    if is_frame(X):
+        if hasattr(X, "iloc"):
+            return list(X.iloc[:, column].tolist())
+        return list(columns_of(X)[column].to_list())
+    if isinstance(X, np.ndarray):  # masked cells come out as None
+        return list(X[:, column].tolist())
+    return [row[column] for row in X]
+
+
+def to_objects(X: Any) -> Any:
+    """Return an array of objects, or a masked one, from what is no frame."""
+    if isinstance(X, np.ndarray):
+        array: np.ndarray = X
+    else:
+        array = np.asarray(X, dtype=object)
+    if array.ndim != 2:
+        raise ValueError(f"Expected a table with rows and columns; X has shape {array.shape}.")
+    return array
+
+
+def count_levels(estimator: Any) -> np.ndarray | None:
+    """Return the number of levels of each column, 0 for numbers; None without categories."""
+    if not estimator.categories_:
+        return None
+    n_levels = np.zeros(len(estimator.is_categorical_), dtype=int)
+    n_levels[estimator.is_categorical_] = [len(levels) for levels in estimator.categories_]
+    return n_levels
+
+
+def dict_levels(estimator: Any) -> dict[int, np.ndarray]:
+    """Return the levels of the columns that are categories, by their numbers."""
+    columns = np.flatnonzero(estimator.is_categorical_).tolist()
+    return dict(zip(columns, estimator.categories_, strict=True))
+
+
+def only_numbers(estimator: Any, x: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:
+    """Return the columns of numbers and their names."""
+    if not estimator.categories_:
+        return x, names
+    columns = np.flatnonzero(~estimator.is_categorical_)
+    return x[:, columns], [names[j] for j in columns]

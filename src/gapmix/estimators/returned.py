@@ -1,0 +1,53 @@
+"""What goes back to the user: matrices with levels for codes, data frames of the same types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn import get_config
+
+from gapmix.estimators.frames import fill_frame
+from gapmix.estimators.levels import decode, dict_levels, is_frame, to_objects
+from gapmix.estimators.marks import gap_test, read_marks
+
+
+def restore_levels(
+    estimator: Any, X: Any, values: np.ndarray, missing_values: Any = np.nan
+) -> np.ndarray:
+    """Return a matrix (..., n, D) as the user knows it: with levels, if there are categories.
+
+    Cells that X shows come back as they are there; None is a table without any.
+    """
+    if not estimator.categories_:
+        return values
+    if X is not None and not is_frame(X):
+        X = to_objects(X)
+    is_gap = gap_test(read_marks(missing_values))
+    return decode(X, values, estimator.categories_, estimator.is_categorical_, is_gap)
+
+
+def restore_frame(
+    estimator: Any, X: Any, x: np.ndarray, values: np.ndarray, missing_values: Any = np.nan
+) -> Any:
+    """Return the data frame X with the gaps of `x` (n, D) taken from `values`, types kept."""
+    is_gap = gap_test(read_marks(missing_values))
+    return fill_frame(X, x, values, dict_levels(estimator), is_gap)
+
+
+def as_frame_like(X: Any, values: np.ndarray, levels: np.ndarray) -> Any:
+    """Return values (n, L) as a data frame of the kind of X, levels as names; or as they are."""
+    if not is_frame(X):
+        return values
+    if hasattr(X, "iloc"):
+        return type(X)(values, index=X.index, columns=levels.tolist())
+    frame = nw.from_native(X, eager_only=True)
+    named = {str(level): values[:, j] for j, level in enumerate(levels.tolist())}
+    return nw.from_dict(named, backend=frame.implementation).to_native()
+
+
+def wants_frame(estimator: Any) -> bool:
+    """Tell whether `set_output`, or scikit-learn's configuration, asks for data frames."""
+    own = getattr(estimator, "_sklearn_output_config", {})
+    return own.get("transform", get_config()["transform_output"]) != "default"

@@ -1,0 +1,265 @@
+"""Categories at the door: which columns they are, frames in and out, files, draws, evaluations."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import gapmix
+from gapmix import (
+    GaussianMixture,
+    GaussianMixtureClassifier,
+    GaussianMixtureImputer,
+    GaussianMixtureRegressor,
+)
+from gapmix.evaluate import hide_and_score
+from gapmix.multiple import impute_many
+
+CATEGORIES = ["sex", "ok", "size"]
+
+
+def make_frame(n=200, seed=0):
+    """Return a frame with gaps in numbers, texts, booleans and categories, and rows' groups."""
+    rng = np.random.default_rng(seed)
+    k = rng.integers(0, 3, n)
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(size=n) + 3 * k,
+            "sex": np.array(["m", "f", "x"], dtype=object)[(k + (rng.random(n) < 0.1)) % 3],
+            "b": rng.normal(size=n) - 2 * k,
+            "ok": pd.array((k == 1) ^ (rng.random(n) < 0.1), dtype="boolean"),
+            "size": pd.Categorical(
+                np.array(["S", "M", "L"])[(2 * k + (rng.random(n) < 0.2)) % 3],
+                categories=["S", "M", "L", "XL"],
+            ),
+        }
+    )
+    gaps = rng.random(frame.shape) < 0.2
+    for j in range(frame.shape[1]):
+        frame.iloc[gaps[:, j], j] = None
+    return frame, k
+
+
+FRAME, GROUP = make_frame()
+
+
+@pytest.fixture(scope="module")
+def imputer():
+    return GaussianMixtureImputer(3, random_state=0).fit(FRAME)
+
+
+def test_types_tell_which_columns_are_categories(imputer):
+    assert imputer.is_categorical_.tolist() == [False, True, False, True, True]
+    assert [list(levels) for levels in imputer.categories_] == [
+        ["f", "m", "x"],
+        [False, True],
+        ["S", "M", "L"],
+    ]
+    mixture = imputer.mixture_
+    assert mixture.means_.shape == (3, 2)
+    assert [table.shape for table in mixture.category_probabilities_] == [(3, 3), (3, 2), (3, 3)]
+    for table in mixture.category_probabilities_:
+        np.testing.assert_allclose(table.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_frames_come_back_with_the_same_types(kind):
+    given = FRAME if kind == "pandas" else pl.from_pandas(FRAME)
+    given = given.to_arrow() if kind == "pyarrow" else given
+    imputer = GaussianMixtureImputer(2, random_state=0).fit(given)
+    filled = imputer.impute_frame(given)
+    assert type(filled) is type(given)
+    if kind == "pyarrow":
+        assert filled.schema.names == given.schema.names
+        assert sum(column.null_count for column in filled.columns) == 0
+        return
+    assert list(filled.dtypes) == list(given.dtypes)
+    for name in FRAME.columns:
+        before, after = given[name].to_list(), filled[name].to_list()
+        assert all(b == a for b, a in zip(before, after, strict=True) if not pd.isna(b))
+        assert not any(pd.isna(a) for a in after)
+
+
+def test_transform_gives_objects_and_set_output_frames(imputer):
+    values = imputer.transform(FRAME)
+    assert values.dtype == object
+    assert not pd.isna(values).any()
+    framed = GaussianMixtureImputer(3, random_state=0).set_output(transform="pandas")
+    framed = framed.fit_transform(FRAME)
+    assert list(framed.dtypes) == list(FRAME.dtypes)
+    assert (framed.to_numpy(dtype=object) == values).all()
+    flagged = GaussianMixtureImputer(3, add_indicator=True, random_state=0).fit(FRAME)
+    assert flagged.transform(FRAME).shape == (200, 10)
+
+
+def test_numbers_alone_are_as_ever():
+    x = FRAME[["a", "b"]].to_numpy()
+    plain = GaussianMixtureImputer(2, random_state=0)
+    np.testing.assert_array_equal(
+        plain.fit(x).transform(x),
+        GaussianMixtureImputer(2, categorical_features=None, random_state=0).fit(x).transform(x),
+    )
+    assert plain.categories_ == []
+    assert plain.probabilities(x) == {}
+
+
+def test_probabilities_deviations_and_draws_agree(imputer):
+    shares = imputer.probabilities(FRAME)
+    assert list(shares) == CATEGORIES
+    filled, std = imputer.impute_with_std(FRAME)
+    for name, share in shares.items():
+        j = FRAME.columns.get_loc(name)
+        gaps = FRAME[name].isna().to_numpy()
+        assert share.index.equals(FRAME.index)
+        np.testing.assert_allclose(share.sum(axis=1), 1.0)
+        assert (share[gaps].idxmax(axis=1).to_numpy() == filled[gaps, j]).all()
+        np.testing.assert_allclose(std[gaps, j], 1.0 - share[gaps].max(axis=1))
+        assert (std[~gaps, j].astype(float) == 0).all()
+    row = FRAME[FRAME["sex"].isna()].iloc[[0]]
+    draws = imputer.sample(row, 4000, random_state=0)[:, 0, 1]
+    for level, share in imputer.probabilities(row)["sex"].iloc[0].items():
+        assert (draws == level).mean() == pytest.approx(share, abs=0.03)
+    low, high = imputer.intervals(row)
+    assert pd.isna(low[0, 1])
+    assert pd.isna(high[0, 1])
+
+
+def test_columns_are_named_numbered_or_masked():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(size=60), rng.integers(3, 6, 60)])
+    x[:9, 1] = np.nan
+    by_number = GaussianMixture(2, categorical_features=[1], random_state=0).fit(x)
+    by_mask = GaussianMixture(2, categorical_features=[False, True], random_state=0).fit(x)
+    named = pd.DataFrame(x, columns=["u", "v"])
+    by_name = GaussianMixture(2, categorical_features=["v"], random_state=0).fit(named)
+    for each in (by_number, by_mask, by_name):
+        assert each.categories_[0].tolist() == [3, 4, 5]
+    np.testing.assert_array_equal(by_number.score_samples(x), by_mask.score_samples(x))
+    filled = by_number.impute(x)
+    assert filled.dtype == object
+    assert set(filled[:, 1]) == {3.0, 4.0, 5.0}
+    assert by_name.impute(named)["v"].dtype == float
+    with pytest.raises(ValueError, match="names the column 'w', which X has not"):
+        GaussianMixture(categorical_features=["w"]).fit(named)
+    with pytest.raises(ValueError, match="a mask of 3 columns"):
+        GaussianMixture(categorical_features=[True, False, True]).fit(x)
+    with pytest.raises(ValueError, match="categorical_features='some' is not known"):
+        GaussianMixture(categorical_features="some").fit(x)
+
+
+def test_identifiers_are_refused_by_name():
+    frame = FRAME.assign(id=[f"row {i}" for i in range(len(FRAME))])
+    with pytest.raises(ValueError, match="Column 'id' has 200 distinct values in 200 rows"):
+        GaussianMixtureImputer().fit(frame)
+
+
+def test_unknown_levels_are_kept_and_taken_as_missing(imputer):
+    new = FRAME.head(3).assign(sex=["other", "m", None])
+    with pytest.warns(UserWarning, match="a level that was not there in training"):
+        filled = imputer.transform(new)
+    assert filled[0, 1] == "other"
+    hidden = new.assign(sex=[None, "m", None])
+    with pytest.warns(UserWarning, match="not there"):
+        found = imputer.score_samples(new)
+    np.testing.assert_array_equal(found, imputer.score_samples(hidden))
+
+
+def test_marks_of_gaps_hold_in_categories_too():
+    given = FRAME.assign(sex=FRAME["sex"].fillna("?"))
+    imputer = GaussianMixtureImputer(2, missing_values=[np.nan, "?"], random_state=0).fit(given)
+    assert list(imputer.categories_[0]) == ["f", "m", "x"]
+    assert "?" not in set(imputer.transform(given)[:, 1])
+
+
+def test_names_of_levels_do_not_matter():
+    other = FRAME.assign(sex=FRAME["sex"].map({"f": "zz", "m": "yy", "x": "aa"}))
+    one, two = (GaussianMixtureImputer(random_state=0, max_components=3) for _ in range(2))
+    one, two = one.fit(FRAME), two.fit(other[[*other.columns[::-1]]])
+    assert [each.n_components for each in one.selection_] == [
+        each.n_components for each in two.selection_
+    ]
+    np.testing.assert_allclose(
+        one.score_samples(FRAME), two.score_samples(other[[*other.columns[::-1]]]), rtol=1e-7
+    )
+
+
+def test_no_numbers_at_all(tmp_path):
+    only = FRAME[CATEGORIES]
+    imputer = GaussianMixtureImputer(3, random_state=0).fit(only)
+    assert imputer.mixture_.means_.shape == (3, 0)
+    assert not pd.isna(imputer.transform(only)).any()
+    rows = imputer.mixture_.sample(20)[0]
+    assert rows.shape == (20, 3)
+    assert np.isfinite(imputer.mixture_.bic(only.to_numpy(dtype=object)))
+    gapmix.save(imputer, tmp_path / "model")
+    again = gapmix.load(tmp_path / "model")
+    assert (again.transform(only) == imputer.transform(only)).all()
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+def test_files_give_back_the_same(covariance_type, tmp_path):
+    for estimator in (
+        GaussianMixture(2, covariance_type=covariance_type, random_state=0).fit(FRAME),
+        GaussianMixtureImputer(2, covariance_type=covariance_type, random_state=0).fit(FRAME),
+    ):
+        gapmix.save(estimator, tmp_path / "model")
+        again = gapmix.load(tmp_path / "model")
+        np.testing.assert_array_equal(again.score_samples(FRAME), estimator.score_samples(FRAME))
+        for one, two in zip(again.categories_, estimator.categories_, strict=True):
+            assert one.tolist() == two.tolist()
+
+
+def test_classifier_and_regressor_read_categories():
+    labels = np.array(["u", "v", "w"], dtype=object)[GROUP]
+    labels[::10] = None
+    known = labels != None  # noqa: E711
+    classifier = GaussianMixtureClassifier(1, use_unlabelled=True).fit(FRAME, labels)
+    assert classifier.score(FRAME[known], labels[known]) > 0.9
+    plain = GaussianMixtureClassifier(1).fit(FRAME[["a", "b"]], labels)
+    assert classifier.score(FRAME[known], labels[known]) > plain.score(
+        FRAME[["a", "b"]][known], labels[known]
+    )
+    regressor = GaussianMixtureRegressor(3, random_state=0).fit(FRAME, GROUP)
+    assert regressor.score(FRAME, GROUP) > 0.8
+    targeted = GaussianMixtureImputer(2, use_target=True, random_state=0)
+    assert not pd.isna(targeted.fit_transform(FRAME[CATEGORIES], GROUP)).any()
+
+
+def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path):
+    options = {"n_components": 4, "random_state": 0, "tol": 0.0, "accelerate": "squarem"}
+    whole = GaussianMixture(**options, max_iter=40).fit(FRAME)
+    path = tmp_path / "state"
+    GaussianMixture(**options, max_iter=20, checkpoint=path).fit(FRAME)
+    rest = GaussianMixture(**options, max_iter=40, checkpoint=path).fit(FRAME)
+    assert rest.n_iter_ == whole.n_iter_
+    for one, two in zip(rest.category_probabilities_, whole.category_probabilities_, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_completions_have_levels():
+    tables = impute_many(FRAME, 3, imputer=GaussianMixtureImputer(2), random_state=0)
+    for table in tables:
+        assert list(table.dtypes) == list(FRAME.dtypes)
+        assert not table.isna().any().any()
+    assert any(not tables[0][name].equals(tables[1][name]) for name in CATEGORIES)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_hidden_categories_are_judged_by_their_levels(kind):
+    given = FRAME if kind == "pandas" else pl.from_pandas(FRAME)
+    result = hide_and_score(given, n_repeats=1, random_state=0)
+    mean, mixture = result.overall()
+    assert not mean.problem
+    assert not mixture.problem
+    assert mixture.wrong < 0.7 * mean.wrong
+    assert mixture.error < mean.error
+    assert "wrong levels" in result.summary()
+    scores = {score.column: score for score in result.scores if score.imputer == "mixture"}
+    assert np.isnan(scores["sex"].error)
+    assert np.isnan(scores["a"].wrong)
+    assert scores["sex"].log_score < 0
+
+
+def test_other_engines_say_that_they_know_numbers_only(tmp_path):
+    with pytest.raises(ValueError, match="knows numbers only"):
+        GaussianMixture(2, engine="dask").fit(FRAME)
