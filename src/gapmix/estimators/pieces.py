@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix.engines import pieces
@@ -14,6 +13,7 @@ from gapmix.engines.pieces import FilledPiece
 from gapmix.engines.sources import Source, open_source
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.fitting.spec import Running
+from gapmix.kinds import Possible
 from gapmix.storage.tablefiles import writing_table
 
 
@@ -69,12 +69,9 @@ def impute_source(
 
 
 def fill_source(
-    mixture: GaussianMixture, source: Source, bounds: np.ndarray | None = None
+    mixture: GaussianMixture, source: Source, possible: Possible | None = None
 ) -> Iterator[FilledPiece]:
-    """Yield every piece with its gaps filled, in order, by the mixture's engine.
-
-    `bounds` (2, d) are the lowest and highest values filled in.
-    """
+    """Yield every piece with its gaps filled by what is `possible`, by the mixture's engine."""
     if source.d != mixture.n_features_in_:
         raise ValueError(
             f"The table has {source.d} columns, and the mixture was fitted to "
@@ -87,4 +84,4 @@ def fill_source(
             f"{list(fitted)[:5]} ..., in the same order."
         )
     running = Running(mixture.n_jobs, mixture.engine)
-    return pieces.fill_pieces(mixture._density(), source, running, bounds)
+    return pieces.fill_pieces(mixture._density(), source, running, possible)
