@@ -124,6 +124,12 @@ def find_possible(
     return Possible(low, high, decimals, codes)
 
 
+def only_limits(possible: Possible) -> Possible:
+    """Return what is possible if means are written as they are, within limits."""
+    decimals, codes = np.full_like(possible.decimals, ANY), np.full_like(possible.codes, np.nan)
+    return possible._replace(decimals=decimals, codes=codes)
+
+
 def to_possible(possible: Possible, x: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return values (..., n, d), those of the gaps of `x` (n, d) brought to the nearest possible.
 

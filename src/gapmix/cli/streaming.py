@@ -37,7 +37,7 @@ from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.pieces import fill_source
 from gapmix.fitting.progress import listening
-from gapmix.kinds import ColumnValues, join, look
+from gapmix.kinds import ColumnValues, join, look, only_limits
 from gapmix.starts.kmeans import MAX_SAMPLE
 from gapmix.tables.coding import match_columns
 from gapmix.tables.dialect import TableError
@@ -268,13 +268,16 @@ def _fill(
     """Write the table with its gaps filled; return how many there were in each column used."""
     assert writing.path is not None
     table = ready.table
-    types = output_types(table, round_whole=writing.round_whole)
+    types = output_types(table, raw_means=writing.raw_means)
     mixture = copy.copy(ready.imputer.mixture_)
     mixture.set_params(engine=how.scheduler or "threads", n_jobs=fitting.threads)
     watch.stage(f"Writing {writing.path.name}", len(table.source.pieces), "pieces")
     n_filled = np.zeros(table.source.d, dtype=int)
     source = table.source._replace(names=None)
-    parts = fill_source(mixture, source, ready.imputer.possible())
+    possible = ready.imputer.possible()
+    if writing.raw_means:
+        possible = only_limits(possible)
+    parts = fill_source(mixture, source, possible)
     with (
         telling(watch),
         writing_to(writing.path, types.names, None, watch, raw=writing.raw) as sink,

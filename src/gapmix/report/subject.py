@@ -45,16 +45,17 @@ def as_imputer(estimator: Any) -> GaussianMixtureImputer:
             for j in range(imputer.n_features_in_)
             if np.isfinite(low[j]) or np.isfinite(high[j])
         } or None
-        if names is not None:
-            imputer.column_kinds_ = dict(enumerate(imputer.column_kinds_.values()))
-            del imputer.feature_names_in_
-        return imputer
+        return _by_number(imputer)
     if not isinstance(estimator, GaussianMixture):
         raise TypeError(
             "A report needs a fitted GaussianMixtureImputer or GaussianMixture, which fill gaps; "
             f"this is a {type(estimator).__name__}."
         )
-    imputer = fill_by(estimator)
+    return _by_number(fill_by(estimator))
+
+
+def _by_number(imputer: GaussianMixtureImputer) -> GaussianMixtureImputer:
+    imputer.column_kinds_ = dict(enumerate(imputer.column_kinds_.values()))
     if hasattr(imputer, "feature_names_in_"):
         del imputer.feature_names_in_
     return imputer

@@ -44,7 +44,7 @@ class Output(NamedTuple):
     """How filled cells are written."""
 
     std: bool = False  # a column of standard deviations beside each filled one
-    round_whole: bool = False  # whole numbers where all observed ones are
+    raw_means: bool = False  # what is filled into columns of whole numbers need not be whole
     typed: bool = False  # columns with types (Parquet) rather than texts
 
 
@@ -229,7 +229,7 @@ def _decode_numbers(
     output: Output,
     dialect: Dialect | None,
 ) -> Any:
-    whole = column.large or (column.whole and output.round_whole)
+    whole = column.large or (column.whole and not output.raw_means)
     values = np.round(filled) if whole else filled
     if dialect is None:
         return _decode_typed(cells, column, gaps, values, whole=whole)
