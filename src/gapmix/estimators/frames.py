@@ -55,7 +55,7 @@ def _fill_column(series: Any, gaps: np.ndarray, filled: np.ndarray) -> Any:
     rows = np.flatnonzero(gaps)
     values: Any = _round(filled[rows].tolist(), known, series.dtype)
     native = series.to_native()
-    if series.implementation.is_polars():  # its scatter knows decimals since version 2 only
+    if series.implementation.is_polars():  # older versions cannot scatter decimals
         polars = series.implementation.to_native_namespace()
         whole = np.full(len(gaps), None)
         whole[rows] = values
