@@ -173,7 +173,7 @@ def fill_piece(spec: FillSpec) -> FilledPiece:
     gaps = np.isnan(x)
     filled = densities.fill(spec.density, x).mean
     if spec.bounds is not None:
-        filled = np.where(gaps, np.clip(filled, *spec.bounds), filled)
+        np.clip(filled, *spec.bounds, out=filled, where=gaps)
     return FilledPiece(filled, gaps.sum(axis=0))
 
 

@@ -38,9 +38,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
 
     A transformer in the family of :class:`sklearn.impute.SimpleImputer` and
     :class:`sklearn.impute.IterativeImputer`. The joint density of all columns is fitted once; then
-    every row is filled from what it shows, by itself: neither the rows beside it nor the order of
-    the columns matter, and a column may have gaps that had none in training. Gaps are assumed to
-    be missing at random.
+    every row is filled from what it shows, by itself: the rows beside it and the order of the
+    columns matter to rounding only, and a column may have gaps that had none in training. Gaps
+    are assumed to be missing at random.
 
     Parameters
     ----------
@@ -203,8 +203,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         """Return X filled, and the standard deviation of each filled cell (0 where observed)."""
         x = self._read(X)
         filled = density.fill(self._density(), x, spread=True)
-        std = np.where(np.isnan(self.constant_), filled.std, 0.0)
-        return self._bounded(x, filled.mean), std
+        filled.std[:, ~np.isnan(self.constant_)] = 0.0
+        return self._bounded(x, filled.mean), filled.std
 
     def intervals(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Return lower and upper ends of intervals that hold each gap with probability `coverage`.
@@ -273,10 +273,10 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         return self._bounded(x, density.fill(self._density(), x).mean)
 
     def _bounded(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Bring filled values to their column's constant, if it is one, and within its bounds."""
-        if not self.bounds and np.isnan(self.constant_).all():
-            return values
-        return np.where(np.isnan(x), np.clip(values, *allowed_values(self)), values)
+        """Bring filled values to their column's constant and within its bounds, in place."""
+        if self.bounds or not np.isnan(self.constant_).all():
+            np.clip(values, *allowed_values(self), out=values, where=np.isnan(x))
+        return values
 
     def _finish(self, x: np.ndarray, filled: np.ndarray) -> np.ndarray:
         """Append the indicator's columns, if asked for."""
