@@ -131,15 +131,14 @@ def only_limits(possible: Possible) -> Possible:
 
 
 def to_possible(possible: Possible, x: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return values (..., n, d), those of the gaps of `x` (n, d) brought to the nearest possible.
+    """Bring values (..., n, d) in the gaps of `x` (n, d) to the nearest possible ones, in place.
 
-    NaN stays.
+    NaN stays. Returns the values.
     """
-    result = values.copy()
     for j in np.flatnonzero(np.isnan(x).any(axis=0)).tolist():
         gaps = np.isnan(x[:, j])
-        result[..., gaps, j] = _nearest(possible, j, values[..., gaps, j])
-    return result
+        values[..., gaps, j] = _nearest(possible, j, values[..., gaps, j])
+    return values
 
 
 def _nearest(possible: Possible, j: int, values: np.ndarray) -> np.ndarray:

@@ -291,6 +291,7 @@ def _match(
             n_missing=found.n_missing,
             whole=found.whole if found.kind == NUMBER else column.whole,
             large=found.large,
+            long=found.long,
         )
         for column, found in zip(match.schema.columns, seen.schema.columns, strict=True)
     ]

@@ -16,6 +16,7 @@ from gapmix.engines.sources import (
     Source,
     SourceError,
     list_parquet,
+    open_npy,
     open_source,
     read_columns,
 )
@@ -90,10 +91,7 @@ def check_path(path: str | Path) -> Path:
 def read_layout(path: Path) -> Layout:
     """Return names, types and numbers of gaps of the columns, without reading any row."""
     if path.suffix == ".npy" and not path.is_dir():
-        try:
-            shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
-        except Exception as error:  # a damaged header is read as Python, and fails in many ways
-            raise SourceError(f"{path}: not a whole .npy file ({error}).") from error
+        shape = open_npy(path).shape
         if len(shape) != 2:
             raise SourceError(f"{path}: it has {len(shape)} dimensions; a table has two.")
         n_rows, d = shape

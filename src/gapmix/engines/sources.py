@@ -175,7 +175,7 @@ def open_source(
                 f"{path}: files that end in .npy, .parquet or .pq, and folders of Parquet files, "
                 "can be read in pieces. Convert the table to Parquet first."
             )
-        x = np.load(path, mmap_mode="r", allow_pickle=False)
+        x = open_npy(path)
     x = np.asanyarray(x)
     if x.ndim != 2 or x.dtype.kind not in "biuf":
         raise SourceError(
@@ -193,6 +193,20 @@ def open_source(
     else:
         pieces = tuple(ArrayPiece(x[low:high], high - low) for low, high in spans)
     return Source(pieces, d, None, budget)
+
+
+def open_npy(path: Path) -> np.ndarray:
+    """Return the array of a .npy file as a memory map."""
+    try:
+        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+        return array
+    except OSError:
+        raise
+    except Exception as error:  # a damaged header is read as Python, and fails in many ways
+        raise SourceError(
+            f"{path}: not a whole .npy file of numbers; it has {path.stat().st_size:,} bytes "
+            f"({error}). Write it again, with numpy.save."
+        ) from error
 
 
 def read(piece: Piece) -> np.ndarray:

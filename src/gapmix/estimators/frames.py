@@ -72,6 +72,12 @@ def _fill_column(series: Any, gaps: np.ndarray, filled: np.ndarray) -> Any:
     rows = np.flatnonzero(gaps)
     values: Any = _round(filled[rows].tolist(), known, series.dtype)
     native = series.to_native()
+    if series.implementation.is_polars():  # older versions cannot scatter decimals
+        polars = series.implementation.to_native_namespace()
+        whole = np.full(len(gaps), None)
+        whole[rows] = values
+        made = polars.Series(whole.tolist(), dtype=native.dtype)
+        return nw.from_native(native.zip_with(polars.Series(~gaps), made), series_only=True)
     if hasattr(native, "chunks"):  # pyarrow replaces by values of the same type only
         arrow = series.implementation.to_native_namespace()
         typed = arrow.chunked_array([arrow.array(values, type=native.type)])

@@ -45,9 +45,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
 
     A transformer in the family of :class:`sklearn.impute.SimpleImputer` and
     :class:`sklearn.impute.IterativeImputer`. The joint density of all columns is fitted once; then
-    every row is filled from what it shows, by itself: neither the rows beside it nor the order of
-    the columns matter, and a column may have gaps that had none in training. Gaps are assumed to
-    be missing at random.
+    every row is filled from what it shows, by itself: the rows beside it and the order of the
+    columns matter to rounding only, and a column may have gaps that had none in training. Gaps
+    are assumed to be missing at random.
 
     Parameters
     ----------
@@ -250,8 +250,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         """
         x = self._read(X)
         filled = density.fill(self._density(), x, spread=True)
-        std = np.where(np.isnan(self.constant_), filled.std, 0.0)
-        return self._restore(X, self._within(x, filled.mean)), std
+        filled.std[:, ~np.isnan(self.constant_)] = 0.0
+        return self._restore(X, self._within(x, filled.mean)), filled.std
 
     def probabilities(self, X: Any) -> dict[Any, Any]:
         """Return the probabilities of the levels of each category given the rest of each row.
@@ -349,9 +349,10 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         return self._within(x, density.fill(self._density(), x).mean)
 
     def _within(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Bring filled values within the limits of their column."""
+        """Bring filled values within the limits of their column, in place."""
         possible = self.possible()
-        return np.where(np.isnan(x), np.clip(values, possible.low, possible.high), values)
+        np.clip(values, possible.low, possible.high, out=values, where=np.isnan(x))
+        return values
 
     def _possible(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Bring what is drawn, or an end of an interval, to the nearest value of its column."""

@@ -235,7 +235,7 @@ def _decode_numbers(
         return _decode_typed(cells, column, gaps, values, whole=whole)
     if output.typed and column.large:
         return _fill_integers(read_integers(cells, gaps), gaps, values)
-    if output.typed:  # a text file becomes a Parquet file: texts get types
+    if output.typed and not column.long:  # a text file becomes a Parquet file: texts get types
         keeps_whole = column.whole and (whole or column.n_missing == 0)
         typed = values.astype(np.int64) if keeps_whole else values
         return nw.from_native(pl.Series(typed), series_only=True)

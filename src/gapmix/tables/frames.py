@@ -65,8 +65,8 @@ def fill_frame(
     """Return the table with its gaps filled from the matrix `filled` (n, D).
 
     Kind of frame, names, order of columns and rows and types stay; whole numbers are rounded. With
-    `raw_means` they are not, and a column of integers with gaps becomes one of floats. With `std`, a column of standard
-    deviations follows each filled one.
+    `raw_means` they are not, and a column of integers with gaps becomes one of floats. With `std`,
+    a column of standard deviations follows each filled one.
     """
     marks = read_marks([str(value) for value in missing_values])
     chunk = Chunk(nw.from_native(frame, eager_only=True), 1)
