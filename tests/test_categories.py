@@ -18,6 +18,7 @@ from gapmix.fitting.fitted import density_of
 from gapmix.fitting.matrix import as_table, make_matrix
 from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
+from gapmix.kernels import levels, twins
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS
@@ -108,6 +109,31 @@ def test_e_and_m_step_agree_with_a_double_loop(seed, n_components, d, share):
                     prior += size * share_j[c] * np.log(old / share_j[c])
         ridge = -0.5e-6 * np.trace(np.linalg.inv(before.covariances), axis1=1, axis2=2).sum()
         assert (objective - value) * weight.sum() == pytest.approx(prior + ridge, rel=1e-8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**31), st.integers(0, 40), st.integers(1, 9), st.sampled_from([0, 0.3, 1]))
+def test_kernels_agree_with_their_twins_and_with_loops(seed, n, n_components, share):
+    rng = np.random.default_rng(seed)
+    n_levels = [int(size) for size in rng.integers(1, 6, int(rng.integers(1, 5)))]
+    codes = np.column_stack([rng.integers(0, size, n) for size in n_levels]).astype(np.int32)
+    codes[rng.random(codes.shape) < share] = -1
+    first = categories.find_starts(n_levels)
+    log_theta = np.log(rng.random((sum(n_levels), n_components)))
+    resp, before = rng.random((n_components, n)), rng.normal(size=(n_components, n))
+    added, counted = before.copy(), np.ones((n_components, sum(n_levels)))
+    for i in range(n):
+        for j, code in enumerate(codes[i]):
+            if code >= 0:
+                for k in range(n_components):
+                    added[k, i] += log_theta[sum(n_levels[:j]) + code, k]
+                    counted[k, sum(n_levels[:j]) + code] += resp[k, i]
+    for each in (levels, twins):
+        total, counts = before.copy(), np.ones((n_components, sum(n_levels)))
+        each.add_log_levels(codes, first, log_theta, total)
+        each.count_levels(codes, first, resp, counts)
+        np.testing.assert_allclose(total, added, rtol=1e-12)
+        np.testing.assert_allclose(counts, counted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))

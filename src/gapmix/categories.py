@@ -120,15 +120,18 @@ def one_hot(codes: np.ndarray, n_levels: Sequence[int]) -> np.ndarray:
     """Return 1 where a row shows a level, (n, sum of L_j)."""
     hot = np.zeros((len(codes), sum(n_levels)))
     row, column = np.nonzero(codes >= 0)
-    first = np.cumsum([0, *n_levels[:-1]])
-    hot[row, first[column] + codes[row, column]] = 1.0
+    hot[row, find_starts(n_levels)[column] + codes[row, column]] = 1.0
     return hot
 
 
-def log_probability(tables: Tables, hot: np.ndarray) -> np.ndarray:
-    """Return log p(categories shown | component), (n, K), of rows given as `one_hot`."""
-    log_theta = np.log(np.maximum(join(tables), TINY))
-    return hot @ log_theta.T
+def find_starts(n_levels: Sequence[int]) -> np.ndarray:
+    """Return where the levels of each category begin among all of them, (C,)."""
+    return np.cumsum([0, *n_levels[:-1]])
+
+
+def take_logs(tables: Tables) -> np.ndarray:
+    """Return the log probabilities of all levels, (sum of L_j, K)."""
+    return np.log(np.maximum(join(tables), TINY)).T
 
 
 def measure_shares(codes: np.ndarray, weight: np.ndarray, n_levels: Sequence[int]) -> Tables:

@@ -48,7 +48,7 @@ def score(ready: ReadyDensity, rows: Rows, engine: Engine) -> Scores:
 
     def score_block(block: Block) -> tuple[np.ndarray, np.ndarray]:
         visit = ready.solver.visit(ready.state, block)
-        return look(ready.parameters, block, visit.log_density)[:2]
+        return look(ready.parameters, block, visit.log_density)
 
     return Scores(*_join(engine.map(score_block, rows.blocks), rows))
 
