@@ -258,8 +258,3 @@ def test_hidden_categories_are_judged_by_their_levels(kind):
     assert np.isnan(scores["sex"].error)
     assert np.isnan(scores["a"].wrong)
     assert scores["sex"].log_score < 0
-
-
-def test_other_engines_say_that_they_know_numbers_only(tmp_path):
-    with pytest.raises(ValueError, match="knows numbers only"):
-        GaussianMixture(2, engine="dask").fit(FRAME)

@@ -42,6 +42,11 @@ def is_mixed(n_levels: np.ndarray | None) -> bool:
     return n_levels is not None and bool(n_levels.any())
 
 
+def sizes(n_levels: np.ndarray | None) -> tuple[int, ...]:
+    """Return the number of levels of each category, given those of all columns."""
+    return () if n_levels is None else tuple(int(n) for n in n_levels if n)
+
+
 def split_table(x: np.ndarray, n_levels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the columns of numbers (n, d) and the codes of categories (n, C), -1 where missing.
 
@@ -135,16 +140,25 @@ def take_logs(tables: Tables) -> np.ndarray:
 
 
 def measure_shares(codes: np.ndarray, weight: np.ndarray, n_levels: Sequence[int]) -> Tables:
-    """Return the shares of the levels of each category among all rows, (L_j,), none of them 0.
+    """Return the shares of the levels of each category among all rows, (L_j,), none of them 0."""
+    return to_shares(count_codes(codes, weight, n_levels))
+
+
+def count_codes(codes: np.ndarray, weight: np.ndarray, n_levels: Sequence[int]) -> Tables:
+    """Return the weight of the rows that show each level of each category, (L_j,)."""
+    seen = codes >= 0
+    return tuple(
+        np.bincount(codes[seen[:, j], j], weight[seen[:, j]], n) for j, n in enumerate(n_levels)
+    )
+
+
+def to_shares(counts: Tables) -> Tables:
+    """Return counts of levels as shares, none of them 0.
 
     One row that is evenly all levels is counted too: a level may be there that no row shows.
     """
-    shares = []
-    for column, n in zip(codes.T, n_levels, strict=True):
-        seen = column >= 0
-        counts = np.bincount(column[seen], weight[seen], n) + 1.0 / n
-        shares.append(counts / counts.sum())
-    return tuple(shares)
+    more = [count + 1.0 / len(count) for count in counts]
+    return tuple(count / count.sum() for count in more)
 
 
 def maximize(counts: np.ndarray, before: Tables, shares: Tables, rows: float) -> Tables:

@@ -15,6 +15,7 @@ from gapmix.estimators import checks
 from gapmix.estimators.answers import FittedMixture
 from gapmix.estimators.levels import count_levels, only_numbers
 from gapmix.estimators.random import draw_entropy
+from gapmix.estimators.sourced import code_source, find_source_categories
 from gapmix.estimators.validation import (
     column_names,
     keeping_last_fit,
@@ -288,14 +289,18 @@ class GaussianMixture(FittedMixture):
             raise ValueError(f"The table has {source.n_rows} rows; at least 2 are needed.")
         weight = None if sample_weight is None else read_weights(sample_weight, source.n_rows)
         record_columns(self, source.d, source.names)
-        self.is_categorical_ = np.zeros(source.d, dtype=bool)
-        self.categories_: list[np.ndarray] = []
         names = column_names(self)
+        if is_source(X):  # a table in memory has been read, and has codes already
+            self.is_categorical_, self.categories_ = find_source_categories(
+                source, self.categorical_features, names, running
+            )
+            source = code_source(source, self.is_categorical_, self.categories_, names)
         x_val = None if X_val is None else read_table(self, X_val, reset=False)
 
         def tell(sample: np.ndarray, units: Scaling) -> None:
-            warn_codes(sample, np.ones(len(sample)), names)
-            warn_of_unknown(units.known, names)
+            numbers, number_names = only_numbers(self, sample, names)
+            warn_codes(numbers, np.ones(len(sample)), number_names)
+            warn_of_unknown(units.known[: len(number_names)], number_names)
 
         fitted = fit_pieces(
             spec,
@@ -306,6 +311,7 @@ class GaussianMixture(FittedMixture):
             running,
             x_val=x_val,
             before=self._before(),
+            n_levels=count_levels(self),
             tell=tell,
         )
         return self._finish(fitted)
@@ -315,12 +321,6 @@ class GaussianMixture(FittedMixture):
         if is_source(X):
             return open_source(X)
         x = read_table(self, X, reset=True, min_rows=2)
-        if self.categories_:
-            raise ValueError(
-                f"engine={self.engine!r} knows numbers only, and X has "
-                f"{len(self.categories_)} columns of categories. Use engine='threads', or set "
-                "categorical_features=None and turn them into numbers."
-            )
         names = getattr(self, "feature_names_in_", None)
         return open_source(x)._replace(names=None if names is None else tuple(names))
 

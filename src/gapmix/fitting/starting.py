@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapmix.categories import count_levels
+from gapmix.categories import count_levels, sizes
 from gapmix.em.records import Engine
 from gapmix.fitting.spec import Spec, make_settings
 from gapmix.parameters import Parameters
@@ -118,7 +118,7 @@ def refuse_other(
             "estimator."
         )
     had = count_levels(parameters.categories)
-    has = () if n_levels is None else tuple(int(n) for n in n_levels if n)
+    has = sizes(n_levels)
     if had != has:
         raise ValueError(
             "warm_start=True continues from the last solution, whose categories have "
