@@ -55,7 +55,7 @@ def make_work(share: float, n: int = ROWS) -> tuple[Work, Work]:
         Work(
             prepare_rows(x, weight, COMPONENTS, codes=codes),
             plain._replace(categories=tables),
-            Settings(prior._replace(shares=shares)),
+            Settings(prior._replace(levels=categories.LevelPrior(shares))),
         ),
     )
 

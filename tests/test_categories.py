@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracles import log_gaussian
 
 from gapmix import GaussianMixture, categories, density
-from gapmix.categories import Coding
+from gapmix.categories import Coding, LevelPrior
 from gapmix.em.records import Settings
 from gapmix.em.run import run
 from gapmix.em.steps import e_step, evaluate, m_step, take_moments
@@ -80,7 +80,7 @@ def test_e_and_m_step_agree_with_a_double_loop(seed, n_components, d, share):
     weight = rng.uniform(0.5, 2.0, len(x))
     before = draw_parameters(rng, n_components, x.shape[1], n_levels)
     shares = categories.measure_shares(codes, weight, n_levels)
-    asked = Settings(Regularizer(np.full(d, 1e-6), shares=shares))
+    asked = Settings(Regularizer(np.full(d, 1e-6), levels=LevelPrior(shares)))
     log_prob, resp = loop_e_step(x, codes, before)
     for name in ("dual", "naive"):
         solver = SOLVERS[name]
@@ -324,9 +324,8 @@ def test_a_plain_fit_agrees_with_another_implementation():
         "full",
         categories.split(stored["start"], n_levels),
     )
-    held = Regularizer(
-        np.zeros(1), shares=tuple(np.full(n, 1 / n) for n in n_levels), level_rows=0.0
-    )
+    even = tuple(np.full(n, 1 / n) for n in n_levels)
+    held = Regularizer(np.zeros(1), levels=LevelPrior(even, rows=0.0))
     rows = prepare_rows(np.full((len(codes), 1), np.nan), np.ones(len(codes)), 3, codes=codes)
     with open_engine(1) as engine:
         found = run(SOLVERS["dual"], rows, start, Settings(held, tol=1e-13, max_iter=5000), engine)

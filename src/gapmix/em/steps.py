@@ -139,9 +139,7 @@ def m_step(moments: Moments, parameters: Parameters, settings: Settings) -> Para
     else:
         weights = moments.resp / moments.resp.sum()
     held = settings.regularizer
-    tables = categories.maximize(
-        moments.counts, parameters.categories, held.shares, held.level_rows
-    )
+    tables = categories.maximize(moments.counts, parameters.categories, held.levels)
     return Parameters(weights, means, covariances, parameters.structure, tables)
 
 
@@ -159,7 +157,7 @@ def evaluate(
     precisions = solver.precisions(prepared)
     held = settings.regularizer
     prior = structure.log_prior(parameters.means, *precisions, held)
-    prior += categories.log_prior(parameters.categories, held.shares, held.level_rows)
+    prior += categories.log_prior(parameters.categories, held.levels)
     return value, value + prior / n_rows
 
 

@@ -148,13 +148,13 @@ def fit_pieces(
             held_rows = _lay_out(spec, read_validation(sample, x_val))
             held_unit = log_unit(held_rows, units)
         target, center = (None, None) if before is None else (before.target, before.center)
-        shares = categories.reorder(categories.to_shares(seen.counts), coding)
+        levels = categories.make_prior(categories.reorder(seen.counts, coding))
         unit = float(seen.summary.total[columns] @ np.log(units.scale) / seen.total_weight)
         task = Task(
             rows,
             sample_rows,
             tuple(seeds[1:]),
-            make_settings(spec, units, seen.total_weight, target, center, shares),
+            make_settings(spec, units, seen.total_weight, target, center, levels),
             units,
             chosen,
             sample.names,

@@ -15,6 +15,7 @@ import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from gapmix.categories import RARE_ROWS
 from gapmix.estimators.marks import Marks, gap_test
 from gapmix.estimators.warning import warn_user
 from gapmix.wording import list_names
@@ -307,6 +308,26 @@ def dict_levels(estimator: Any) -> dict[int, np.ndarray]:
     """Return the levels of the columns that are categories, by their numbers."""
     columns = np.flatnonzero(estimator.is_categorical_).tolist()
     return dict(zip(columns, estimator.categories_, strict=True))
+
+
+def pick_levels(categories: Sequence[np.ndarray], which: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return some levels of each category, those that are True in (L_j,); () is none of any."""
+    if not which:
+        return [levels[:0] for levels in categories]
+    return [levels[each] for levels, each in zip(categories, which, strict=True)]
+
+
+def warn_of_rare(mixtures: Sequence[Any], names: list[str], *, of: str = "") -> None:
+    """Warn about categories whose rare levels components do not tell apart."""
+    columns = np.flatnonzero(mixtures[0].is_categorical_).tolist()
+    for place, (j, levels) in enumerate(zip(columns, mixtures[0].categories_, strict=True)):
+        rare = {level for each in mixtures for level in each.rare_levels_[place].tolist()}
+        if rare:
+            warn_user(
+                f"Column {names[j]}: {len(rare)} of its {len(levels)} levels are in fewer than "
+                f"{RARE_ROWS:g} rows{of} each. In every component they have one probability "
+                "together, shared out as in all rows; rare_levels_ lists them."
+            )
 
 
 def only_numbers(estimator: Any, x: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:

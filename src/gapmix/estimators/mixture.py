@@ -13,7 +13,7 @@ from gapmix.engines.pieces import fit_pieces
 from gapmix.engines.sources import Source, is_source, open_source
 from gapmix.estimators import checks
 from gapmix.estimators.answers import FittedMixture
-from gapmix.estimators.levels import count_levels, only_numbers
+from gapmix.estimators.levels import count_levels, only_numbers, warn_of_rare
 from gapmix.estimators.random import draw_entropy
 from gapmix.estimators.sourced import code_source, find_source_categories
 from gapmix.estimators.validation import (
@@ -145,6 +145,9 @@ class GaussianMixture(FittedMixture):
         What each component says of them.
     is_categorical_ : ndarray of shape (n_features,)
         True for the columns that are categories.
+    rare_levels_ : list of ndarray
+        Of each category with more than 20 levels, those that fewer than 5 rows show: they have one
+        probability together in every component, shared out as in all rows.
     covariances_, precisions_, precisions_cholesky_ : ndarray
         Covariances, their inverses, and the Cholesky factors of these, in scikit-learn's shapes.
     converged_ : bool
@@ -353,6 +356,7 @@ class GaussianMixture(FittedMixture):
 
     def _finish(self, fitted: Fitted) -> Any:
         self._store(fitted)
+        warn_of_rare([self], column_names(self))
         if fitted.advice:
             warn_user(fitted.advice, ConvergenceWarning)
         return self
