@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import contestants, growth, iteration, peers, report, run, timing
+from benchmarks import categories, contestants, growth, iteration, peers, report, run, timing
 from benchmarks.problems import JOBS, SHAPES, Problem, make_named, scaled_rows
 from sklearn.exceptions import ConvergenceWarning
 
@@ -228,3 +228,10 @@ def test_times_taken_beside_other_work_are_not_to_be_quoted():
 
 def test_problem_record_keeps_its_fields():
     assert Problem._fields == ("name", "x", "complete", "n_components", "note")
+
+
+def test_what_categories_cost_is_measured_on_the_same_rows():
+    without, with_them = categories.make_work(0.2, 200)
+    assert np.array_equal(without.rows.x, with_them.rows.x)
+    assert with_them.rows.codes.shape == (200, categories.CATEGORIES)
+    assert (categories.measure(0.2, 1, 200, repeats=1) > 0).all()

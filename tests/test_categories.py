@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracles import log_gaussian
 
 from gapmix import GaussianMixture, categories, density
-from gapmix.categories import Coding
+from gapmix.categories import Coding, LevelPrior
 from gapmix.em.records import Settings
 from gapmix.em.run import run
 from gapmix.em.steps import e_step, evaluate, m_step, take_moments
@@ -18,6 +18,7 @@ from gapmix.fitting.fitted import density_of
 from gapmix.fitting.matrix import as_table, make_matrix
 from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
+from gapmix.kernels import levels, twins
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import lay_out_rows, prepare_rows
 from gapmix.solvers import SOLVERS
@@ -79,7 +80,7 @@ def test_e_and_m_step_agree_with_a_double_loop(seed, n_components, d, share):
     weight = rng.uniform(0.5, 2.0, len(x))
     before = draw_parameters(rng, n_components, x.shape[1], n_levels)
     shares = categories.measure_shares(codes, weight, n_levels)
-    asked = Settings(Regularizer(np.full(d, 1e-6), shares=shares))
+    asked = Settings(Regularizer(np.full(d, 1e-6), levels=LevelPrior(shares)))
     log_prob, resp = loop_e_step(x, codes, before)
     for name in ("dual", "naive"):
         solver = SOLVERS[name]
@@ -108,6 +109,31 @@ def test_e_and_m_step_agree_with_a_double_loop(seed, n_components, d, share):
                     prior += size * share_j[c] * np.log(old / share_j[c])
         ridge = -0.5e-6 * np.trace(np.linalg.inv(before.covariances), axis1=1, axis2=2).sum()
         assert (objective - value) * weight.sum() == pytest.approx(prior + ridge, rel=1e-8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**31), st.integers(0, 40), st.integers(1, 9), st.sampled_from([0, 0.3, 1]))
+def test_kernels_agree_with_their_twins_and_with_loops(seed, n, n_components, share):
+    rng = np.random.default_rng(seed)
+    n_levels = [int(size) for size in rng.integers(1, 6, int(rng.integers(1, 5)))]
+    codes = np.column_stack([rng.integers(0, size, n) for size in n_levels]).astype(np.int32)
+    codes[rng.random(codes.shape) < share] = -1
+    first = categories.find_starts(n_levels)
+    log_theta = np.log(rng.random((sum(n_levels), n_components)))
+    resp, before = rng.random((n_components, n)), rng.normal(size=(n_components, n))
+    added, counted = before.copy(), np.ones((n_components, sum(n_levels)))
+    for i in range(n):
+        for j, code in enumerate(codes[i]):
+            if code >= 0:
+                for k in range(n_components):
+                    added[k, i] += log_theta[sum(n_levels[:j]) + code, k]
+                    counted[k, sum(n_levels[:j]) + code] += resp[k, i]
+    for each in (levels, twins):
+        total, counts = before.copy(), np.ones((n_components, sum(n_levels)))
+        each.add_log_levels(codes, first, log_theta, total)
+        each.count_levels(codes, first, resp, counts)
+        np.testing.assert_allclose(total, added, rtol=1e-12)
+        np.testing.assert_allclose(counts, counted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -298,9 +324,8 @@ def test_a_plain_fit_agrees_with_another_implementation():
         "full",
         categories.split(stored["start"], n_levels),
     )
-    held = Regularizer(
-        np.zeros(1), shares=tuple(np.full(n, 1 / n) for n in n_levels), level_rows=0.0
-    )
+    even = tuple(np.full(n, 1 / n) for n in n_levels)
+    held = Regularizer(np.zeros(1), levels=LevelPrior(even, rows=0.0))
     rows = prepare_rows(np.full((len(codes), 1), np.nan), np.ones(len(codes)), 3, codes=codes)
     with open_engine(1) as engine:
         found = run(SOLVERS["dual"], rows, start, Settings(held, tol=1e-13, max_iter=5000), engine)

@@ -4,6 +4,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import gapmix
 from gapmix import (
@@ -90,6 +94,156 @@ def test_transform_gives_objects_and_set_output_frames(imputer):
     assert (framed.to_numpy(dtype=object) == values).all()
     flagged = GaussianMixtureImputer(3, add_indicator=True, random_state=0).fit(FRAME)
     assert flagged.transform(FRAME).shape == (200, 10)
+
+
+@pytest.mark.parametrize("add_indicator", [True, False])
+@pytest.mark.parametrize("given", ["pandas", "polars", "pyarrow", "array"])
+@pytest.mark.parametrize("asked", ["pandas", "polars"])
+def test_set_output_gives_frames_with_types(asked, given, add_indicator):
+    table = FRAME if given == "pandas" else pl.from_pandas(FRAME)
+    table = table.to_arrow() if given == "pyarrow" else table
+    options = {"categorical_features": [1, 3, 4], "add_indicator": add_indicator}
+    if given == "array":
+        table = FRAME.to_numpy(dtype=object)
+    imputer = GaussianMixtureImputer(2, random_state=0, **options).set_output(transform=asked)
+    framed = imputer.fit_transform(table)
+    assert type(framed) is (pd.DataFrame if asked == "pandas" else pl.DataFrame)
+    assert list(framed.columns) == [str(name) for name in imputer.get_feature_names_out()]
+    assert framed.shape == (200, 10 if add_indicator else 5)
+    plain = imputer.set_output(transform="default").transform(table)
+    assert plain.shape == framed.shape
+    for j, name in enumerate(framed.columns):
+        column = framed[name].to_list()
+        assert column == plain[:, j].tolist()
+        if j in (0, 2, *range(5, 10)):
+            assert framed[name].dtype == (float if asked == "pandas" else pl.Float64)
+    if given == asked == "pandas":
+        assert list(framed.dtypes)[:5] == list(FRAME.dtypes)
+        assert framed.index.equals(FRAME.index)
+
+
+def test_a_chain_of_steps_takes_filled_categories():
+    steps = make_pipeline(
+        GaussianMixtureImputer(2, random_state=0).set_output(transform="pandas"),
+        make_column_transformer((OneHotEncoder(), CATEGORIES), remainder="passthrough"),
+        LogisticRegression(max_iter=500),
+    )
+    assert steps.fit(FRAME, GROUP).score(FRAME, GROUP) > 0.9
+
+
+def make_cities(n=1500, n_cities=120):
+    """Return a frame where most cities are in a few rows."""
+    rng = np.random.default_rng(4)
+    group = rng.integers(0, 3, n)
+    city = np.minimum(rng.zipf(1.4, n) + 3 * group, n_cities) - 1
+    frame = pd.DataFrame({"x": rng.normal(3.0 * group), "city": [f"c{c:03d}" for c in city]})
+    frame.loc[rng.random(n) < 0.2, "city"] = None
+    return frame, group
+
+
+def test_rare_levels_of_many_are_told_and_listed(tmp_path):
+    frame, group = make_cities()
+    named = {"categorical_features": ["city"], "random_state": 0}
+    counts = frame["city"].value_counts()
+    rare = sorted(counts.index[counts < 5])
+    assert len(rare) > 20
+    message = (
+        rf"Column 'city': {len(rare)} of its {len(counts)} levels are in fewer than 5 rows each"
+    )
+    with pytest.warns(UserWarning, match=message):
+        model = GaussianMixture(3, **named).fit(frame)
+    (table,), (levels,) = model.category_probabilities_, model.categories_
+    assert model.rare_levels_[0].tolist() == rare
+    chosen = np.isin(levels.astype(str), rare)
+    share = table[:, chosen] / table[:, chosen].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(share, np.broadcast_to(share[0], share.shape), rtol=1e-9)
+    assert np.ptp(table[:, ~chosen][:, 0]) > 0.01  # the others are told apart
+    with pytest.warns(UserWarning, match="Column 'city'"):
+        imputer = GaussianMixtureImputer(3, **named).fit(frame)
+    assert imputer.rare_levels_[0].tolist() == rare
+    with pytest.warns(UserWarning, match="'city': .* in fewer than 5 rows of a class each"):
+        classifier = GaussianMixtureClassifier(1, **named).fit(frame, group)
+    assert set(rare) <= set(classifier.rare_levels_[0])
+    assert GaussianMixture(2).fit(FRAME).rare_levels_[0].size == 0
+    assert model._n_parameters() == 2 + 3 + 3 + 3 * (len(counts) - len(rare))
+    for each in (model, imputer, classifier):
+        gapmix.save(each, tmp_path / "model")
+        again = gapmix.load(tmp_path / "model")
+        assert again.rare_levels_[0].tolist() == each.rare_levels_[0].tolist()
+
+
+def test_many_levels_in_frames_are_refused_unless_named():
+    frame, _ = make_cities()
+    with pytest.raises(ValueError, match=r"Column 'city' has .* distinct values in .* too many"):
+        GaussianMixtureImputer().fit(frame)
+
+
+def test_rows_that_are_drawn_follow_the_model():
+    model = GaussianMixture(3, random_state=0).fit(FRAME)
+    rows, component = model.sample(20_000)
+    assert rows.dtype == object
+    for k in range(3):
+        own = rows[component == k]
+        for j, table, levels in zip(
+            np.flatnonzero(model.is_categorical_),
+            model.category_probabilities_,
+            model.categories_,
+            strict=True,
+        ):
+            found = [(own[:, j] == level).mean() for level in levels.tolist()]
+            np.testing.assert_allclose(found, table[k], atol=0.03)
+        np.testing.assert_allclose(own[:, 0].astype(float).mean(), model.means_[k, 0], atol=0.1)
+
+
+def test_the_density_of_a_row_is_that_of_its_cells_one_after_the_other():
+    model = GaussianMixture(3, random_state=0).fit(FRAME)
+    row = FRAME.dropna().head(4)
+    total = np.zeros(4)
+    shown = row.assign(**dict.fromkeys(CATEGORIES))
+    for name in CATEGORIES:
+        levels = model.categories_[CATEGORIES.index(name)].tolist()
+        before = model.score_samples(shown)
+        each = [model.score_samples(shown.assign(**{name: level})) - before for level in levels]
+        np.testing.assert_allclose(np.exp(each).sum(axis=0), 1.0)  # its levels share it all out
+        shown = shown.assign(**{name: row[name]})
+        total += model.score_samples(shown) - before
+    numbers = row.assign(**dict.fromkeys(CATEGORIES))
+    np.testing.assert_allclose(
+        model.score_samples(row), total + model.score_samples(numbers), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_frames_keep_unknown_levels_and_lose_marks(kind):
+    new = FRAME.head(6).assign(sex=["other", "m", None, "?", "f", "other"])
+    new["size"] = new["size"].cat.add_categories("XXL")
+    new.loc[0, "size"] = "XXL"
+    imputer = GaussianMixtureImputer(2, missing_values="?", random_state=0).fit(FRAME)
+    given = new if kind == "pandas" else pl.from_pandas(new)
+    given = given.to_arrow() if kind == "pyarrow" else given
+    with pytest.warns(UserWarning, match="Column '(sex|size)': .* a level that was not there"):
+        filled = imputer.impute_frame(given)
+    values = filled["sex"].to_pylist() if kind == "pyarrow" else filled["sex"].to_list()
+    assert [values[i] for i in (0, 1, 4, 5)] == ["other", "m", "f", "other"]
+    assert {values[2], values[3]} <= {"f", "m", "x"}
+    sizes = filled["size"].to_pylist() if kind == "pyarrow" else filled["size"].to_list()
+    assert sizes[0] == "XXL"
+    assert None not in sizes
+
+
+def test_a_stream_learns_categories_and_goes_on_from_a_file(tmp_path):
+    frame = make_frame(1200, seed=3)[0]
+    whole = GaussianMixture(3, random_state=0)
+    for low in range(0, 600, 200):
+        whole.partial_fit(frame[low : low + 200])
+    gapmix.save(whole, tmp_path / "model")
+    again = gapmix.load(tmp_path / "model")
+    for low in range(600, 1200, 200):
+        for each in (whole, again):
+            each.partial_fit(frame[low : low + 200])
+    for one, two in zip(whole.category_probabilities_, again.category_probabilities_, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert whole.score(frame) > GaussianMixture(1).fit(frame).score(frame) + 0.5
 
 
 def test_numbers_alone_are_as_ever():
@@ -258,8 +412,3 @@ def test_hidden_categories_are_judged_by_their_levels(kind):
     assert np.isnan(scores["sex"].error)
     assert np.isnan(scores["a"].wrong)
     assert scores["sex"].log_score < 0
-
-
-def test_other_engines_say_that_they_know_numbers_only(tmp_path):
-    with pytest.raises(ValueError, match="knows numbers only"):
-        GaussianMixture(2, engine="dask").fit(FRAME)

@@ -203,10 +203,10 @@ def test_what_cannot_be_read_is_told_by_file_and_column(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(SourceError, match=r"bad\.parquet: not a whole Parquet file"):
         open_source(tmp_path / "bad.parquet")
-    pq.write_table(pa.table({"a": [1.0], "b": ["x"]}), tmp_path / "text.parquet")
-    with pytest.raises(SourceError, match="column 'b' has type string"):
-        open_source(tmp_path / "text.parquet")
-    assert open_source(tmp_path / "text.parquet", columns=["a"]).d == 1
+    pq.write_table(pa.table({"a": [1.0], "b": [b"x"]}), tmp_path / "bytes.parquet")
+    with pytest.raises(SourceError, match="column 'b' has type binary"):
+        open_source(tmp_path / "bytes.parquet")
+    assert open_source(tmp_path / "bytes.parquet", columns=["a"]).d == 1
     x = make_rows()
     x[555, 2] = np.inf
     with pytest.raises(SourceError, match="Row 555, column 2 holds inf"):

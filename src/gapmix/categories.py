@@ -9,6 +9,10 @@ categories: 0 for numbers. Inside, numbers and codes are apart:
 The M step has a Dirichlet prior of `rows` rows for each level, shared out by the overall shares pi:
 theta_kj = (counts_kj + a pi_j) / (seen_kj + a) with a = L_j `rows`, and -a KL(pi_j || theta_kj)
 is its log-prior.
+
+Where a category has many levels, a component cannot tell of each of the rare ones: they have one
+probability together in every component, shared out as pi is, and count as one level in a. Such
+tables are a family of their own, in which the M step is as simple: pool what rare levels have.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ import numpy as np
 Tables = tuple[np.ndarray, ...]  # one (K, L_j) for each category, rows adding up to 1
 
 TINY = 1e-300  # a probability whose logarithm is still finite
+MANY_LEVELS = 20  # of a category: with more, those that fewer than
+RARE_ROWS = 5.0  # rows show are rare
 TILT = 0.5  # how much the halves of a component differ in what they say of categories
 
 
@@ -34,12 +40,28 @@ class Coding(NamedTuple):
 NO_CODING = Coding(np.zeros(0, dtype=int), ())
 
 
+class LevelPrior(NamedTuple):
+    """What is assumed of the levels of each category before a component has rows."""
+
+    shares: Tables = ()  # (L_j,) of the levels in all rows
+    rare: Tables = ()  # (L_j,) True for levels that are told apart only in all rows; () for none
+    rows: float = 1.0  # weight of the shares, in rows for each level
+
+
+NO_PRIOR = LevelPrior()
+
+
 # ---------------------------------------------------------------------- columns of a table
 
 
 def is_mixed(n_levels: np.ndarray | None) -> bool:
     """Tell whether a table has categories."""
     return n_levels is not None and bool(n_levels.any())
+
+
+def sizes(n_levels: np.ndarray | None) -> tuple[int, ...]:
+    """Return the number of levels of each category, given those of all columns."""
+    return () if n_levels is None else tuple(int(n) for n in n_levels if n)
 
 
 def split_table(x: np.ndarray, n_levels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -120,31 +142,76 @@ def one_hot(codes: np.ndarray, n_levels: Sequence[int]) -> np.ndarray:
     """Return 1 where a row shows a level, (n, sum of L_j)."""
     hot = np.zeros((len(codes), sum(n_levels)))
     row, column = np.nonzero(codes >= 0)
-    first = np.cumsum([0, *n_levels[:-1]])
-    hot[row, first[column] + codes[row, column]] = 1.0
+    hot[row, find_starts(n_levels)[column] + codes[row, column]] = 1.0
     return hot
 
 
-def log_probability(tables: Tables, hot: np.ndarray) -> np.ndarray:
-    """Return log p(categories shown | component), (n, K), of rows given as `one_hot`."""
-    log_theta = np.log(np.maximum(join(tables), TINY))
-    return hot @ log_theta.T
+def find_starts(n_levels: Sequence[int]) -> np.ndarray:
+    """Return where the levels of each category begin among all of them, (C,)."""
+    return np.cumsum([0, *n_levels[:-1]])
+
+
+def take_logs(tables: Tables) -> np.ndarray:
+    """Return the log probabilities of all levels, (sum of L_j, K)."""
+    return np.log(np.maximum(join(tables), TINY)).T
 
 
 def measure_shares(codes: np.ndarray, weight: np.ndarray, n_levels: Sequence[int]) -> Tables:
-    """Return the shares of the levels of each category among all rows, (L_j,), none of them 0.
+    """Return the shares of the levels of each category among all rows, (L_j,), none of them 0."""
+    return to_shares(count_codes(codes, weight, n_levels))
+
+
+def count_codes(codes: np.ndarray, weight: np.ndarray, n_levels: Sequence[int]) -> Tables:
+    """Return the weight of the rows that show each level of each category, (L_j,)."""
+    seen = codes >= 0
+    return tuple(
+        np.bincount(codes[seen[:, j], j], weight[seen[:, j]], n) for j, n in enumerate(n_levels)
+    )
+
+
+def to_shares(counts: Tables) -> Tables:
+    """Return counts of levels as shares, none of them 0.
 
     One row that is evenly all levels is counted too: a level may be there that no row shows.
     """
-    shares = []
-    for column, n in zip(codes.T, n_levels, strict=True):
-        seen = column >= 0
-        counts = np.bincount(column[seen], weight[seen], n) + 1.0 / n
-        shares.append(counts / counts.sum())
-    return tuple(shares)
+    more = [count + 1.0 / len(count) for count in counts]
+    return tuple(count / count.sum() for count in more)
 
 
-def maximize(counts: np.ndarray, before: Tables, shares: Tables, rows: float) -> Tables:
+def make_prior(counts: Tables) -> LevelPrior:
+    """Return the prior of a table whose rows show levels so often, (L_j,) for each category."""
+    rare = tuple(_find_rare(count) for count in counts)
+    return LevelPrior(to_shares(counts), rare if any(each.any() for each in rare) else ())
+
+
+def _find_rare(count: np.ndarray) -> np.ndarray:
+    """Return True for the rare levels of a category that has many, (L,)."""
+    rare: np.ndarray = count < RARE_ROWS
+    return rare if len(count) > MANY_LEVELS and rare.sum() > 1 else np.zeros(len(count), dtype=bool)
+
+
+def pool_rare(tables: Tables, prior: LevelPrior) -> Tables:
+    """Return the tables with what rare levels have together shared out as in all rows."""
+    if not prior.rare:
+        return tables
+    result = []
+    for table, share, rare in zip(tables, prior.shares, prior.rare, strict=True):
+        new = table.copy()
+        if rare.any():
+            within = share[rare] / share[rare].sum()
+            new[:, rare] = table[:, rare].sum(axis=1, keepdims=True) * within
+        result.append(new)
+    return tuple(result)
+
+
+def _prior_rows(prior: LevelPrior) -> list[float]:
+    """Return the weight of the prior of each category, in rows; rare levels count as one."""
+    if not prior.rare:
+        return [prior.rows * len(share) for share in prior.shares]
+    return [prior.rows * (int((~rare).sum()) + bool(rare.any())) for rare in prior.rare]
+
+
+def maximize(counts: np.ndarray, before: Tables, prior: LevelPrior) -> Tables:
     """Return the probabilities that maximise the expected objective, given counts (K, sum L_j).
 
     A component that no row says anything about, and that has no prior, keeps what it had.
@@ -153,21 +220,21 @@ def maximize(counts: np.ndarray, before: Tables, shares: Tables, rows: float) ->
         return ()
     result = []
     each = split(counts, count_levels(before))
-    for count, old, share in zip(each, before, shares, strict=True):
-        prior = rows * len(share)
-        total = count.sum(axis=1, keepdims=True) + prior
-        new = (count + prior * share) / np.where(total > 0, total, 1.0)
+    weights = _prior_rows(prior)
+    for count, old, share, rows in zip(each, before, prior.shares, weights, strict=True):
+        total = count.sum(axis=1, keepdims=True) + rows
+        new = (count + rows * share) / np.where(total > 0, total, 1.0)
         result.append(np.where(total > 0, new, old))
-    return tuple(result)
+    return pool_rare(tuple(result), prior)
 
 
-def log_prior(tables: Tables, shares: Tables, rows: float) -> float:
+def log_prior(tables: Tables, prior: LevelPrior) -> float:
     """Return the log-prior: zero where a component says what all rows together say."""
-    if rows == 0.0 or not tables:
+    if prior.rows == 0.0 or not tables:
         return 0.0
     return -sum(
-        rows * len(share) * float((share * np.log(share / np.maximum(table, TINY))).sum())
-        for table, share in zip(tables, shares, strict=True)
+        rows * float((share * np.log(share / np.maximum(table, TINY))).sum())
+        for table, share, rows in zip(tables, prior.shares, _prior_rows(prior), strict=True)
     )
 
 

@@ -55,7 +55,7 @@ def score(ready: ReadyDensity, layout: Layout, engine: Engine) -> Scores:
 
     def score_block(block: Block, row: np.ndarray) -> None:
         visit = ready.solver.visit(ready.state, block)
-        log_prob, scores.resp[row] = look(ready.parameters, block, visit.log_density)[:2]
+        log_prob, scores.resp[row] = look(ready.parameters, block, visit.log_density)
         if layout.units is not None:  # one factor 1 / scale for each observed value
             log_unit = np.where(block.observed, np.log(layout.units.scale), 0.0).sum(axis=1)
             log_prob = log_prob - expand(log_unit, block)

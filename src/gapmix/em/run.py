@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gapmix import categories
 from gapmix.em import accelerate
 from gapmix.em.records import Engine, Fit, Iteration, Progress, Settings, Shards, State
 from gapmix.em.repair import CollapseError, make_factorable, prepare, revive
@@ -132,8 +133,11 @@ def run(
 
 def _first_state(start: Parameters, settings: Settings) -> State:
     """Return the state before the first pass, with a start that the regularizer allows."""
-    restrict = STRUCTURES[start.structure].restrict
-    start = start._replace(covariances=restrict(start.covariances, settings.regularizer))
+    restrict, held = STRUCTURES[start.structure].restrict, settings.regularizer
+    start = start._replace(
+        covariances=restrict(start.covariances, held),
+        categories=categories.pool_rare(start.categories, held.levels),
+    )
     method = _method(settings)
     return State(start, None if method is None else accelerate.State(method))
 
@@ -323,9 +327,7 @@ def _with_target(
     needs_center = regularizer.mean_shrinkage > 0 and regularizer.center is None
     if len(start.weights) == 1 or not (needs_target or needs_center):
         return settings, start, ()
-    bare = Regularizer(
-        regularizer.ridge, shares=regularizer.shares, level_rows=regularizer.level_rows
-    )
+    bare = Regularizer(regularizer.ridge, levels=regularizer.levels)
     plain = settings._replace(regularizer=bare)
 
     def share(parameters: Parameters, resp: np.ndarray) -> Parameters:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gapmix import categories
+from gapmix import categories, kernels
 from gapmix.em.records import Engine, Settings, Shards
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Block, Rows, deal_queues
@@ -22,7 +22,16 @@ def responsibilities(log_density: np.ndarray, weights: np.ndarray) -> tuple[np.n
 
     A row so far away that every density underflows is given the weights.
     """
-    joint = np.array(log_density.T, order="C")  # (K, n): sums over components are then fast
+    return _share_out(_beside(log_density), weights)
+
+
+def _beside(log_density: np.ndarray) -> np.ndarray:
+    """Return a copy (K, n), where sums over components are fast."""
+    return np.array(log_density.T, order="C")
+
+
+def _share_out(joint: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `responsibilities` does, of log densities (K, n) that are overwritten."""
     with np.errstate(divide="ignore"):
         joint += np.log(weights)[:, None]
     top = joint.max(axis=0)
@@ -40,16 +49,17 @@ def responsibilities(log_density: np.ndarray, weights: np.ndarray) -> tuple[np.n
 
 def look(
     parameters: Parameters, block: Block, log_density: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return log p(row) (n,), responsibilities (n, K) and categories as 0 and 1, if there are any.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return log p(row) (n,) and responsibilities (n, K), of numbers and categories.
 
     `log_density` (n, K) is the solver's, of the numbers.
     """
-    hot = None
-    if parameters.categories:
-        hot = categories.one_hot(block.codes, categories.count_levels(parameters.categories))
-        log_density = log_density + categories.log_probability(parameters.categories, hot)
-    return *responsibilities(log_density, parameters.weights), hot
+    tables, joint = parameters.categories, _beside(log_density)
+    if tables:
+        first = categories.find_starts(categories.count_levels(tables))
+        log_theta = np.ascontiguousarray(categories.take_logs(tables))
+        kernels.load("levels").add_log_levels(block.codes, first, log_theta, joint)
+    return _share_out(joint, parameters.weights)
 
 
 def e_step(
@@ -86,14 +96,16 @@ def sum_blocks(
 
     Where a matrix of a pattern has no factor, the log-likelihood becomes NaN: the pass is void.
     """
+    first = categories.find_starts(categories.count_levels(parameters.categories))
     try:
         for block in blocks:
             visit = solver.visit(prepared, block)
-            log_prob, resp, hot = look(parameters, block, visit.log_density)
+            log_prob, resp = look(parameters, block, visit.log_density)
             total.log_likelihood[...] += block.weight @ log_prob
             resp = resp * block.weight[:, None]
-            if hot is not None:
-                total.counts[...] += resp.T @ hot
+            if parameters.categories:
+                shares = np.ascontiguousarray(resp.T)
+                kernels.load("levels").count_levels(block.codes, first, shares, total.counts)
             solver.accumulate(prepared, block, visit, resp, total)
     except np.linalg.LinAlgError:
         total.log_likelihood[...] = np.nan
@@ -127,9 +139,7 @@ def m_step(moments: Moments, parameters: Parameters, settings: Settings) -> Para
     else:
         weights = moments.resp / moments.resp.sum()
     held = settings.regularizer
-    tables = categories.maximize(
-        moments.counts, parameters.categories, held.shares, held.level_rows
-    )
+    tables = categories.maximize(moments.counts, parameters.categories, held.levels)
     return Parameters(weights, means, covariances, parameters.structure, tables)
 
 
@@ -147,7 +157,7 @@ def evaluate(
     precisions = solver.precisions(prepared)
     held = settings.regularizer
     prior = structure.log_prior(parameters.means, *precisions, held)
-    prior += categories.log_prior(parameters.categories, held.shares, held.level_rows)
+    prior += categories.log_prior(parameters.categories, held.levels)
     return value, value + prior / n_rows
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from gapmix.engines.contract import EngineError, in_windows
 from gapmix.engines.local import count_bytes
-from gapmix.engines.sources import ArrayPiece, DaskPiece, need, to_rows
+from gapmix.engines.sources import DaskPiece, need
 from gapmix.threads import count_threads
 from gapmix.wording import list_names
 
@@ -175,7 +175,7 @@ class DaskEngine:
             piece = spec.piece
             if isinstance(piece, DaskPiece):
                 part = self._client.compute(piece.part)
-                rest = spec._replace(piece=None)
+                rest = spec._replace(piece=piece._replace(part=None))
                 futures.append(self._submit(_with_part, function, rest, part, key=key, home=home))
             else:
                 futures.append(self._submit(function, spec, key=key, home=home))
@@ -352,5 +352,4 @@ def _apply(function: Callable[[Any, Any], Any], message: Any, shards: Sequence[A
 
 def _with_part(function: Callable[[Any], Any], spec: Any, part: Any) -> Any:
     """Return function(spec) on the worker that holds the partition."""
-    rows = to_rows(part)
-    return function(spec._replace(piece=ArrayPiece(rows, len(rows))))
+    return function(spec._replace(piece=spec.piece._replace(part=part)))

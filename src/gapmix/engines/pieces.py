@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gapmix import categories
 from gapmix import density as densities
 from gapmix import units as scaling
 from gapmix.density import Density
@@ -17,7 +18,15 @@ from gapmix.engines.choose import open_shard_engine
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.shards import Look, Seen, ShardedRows, build, survey
 from gapmix.engines.shards import Spec as ShardSpec
-from gapmix.engines.sources import Piece, Source, SourceError, label_column, least_bytes, read
+from gapmix.engines.sources import (
+    Piece,
+    Source,
+    SourceError,
+    label_column,
+    least_bytes,
+    read,
+    read_values,
+)
 from gapmix.fitting.climb import Task, climb
 from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.matrix import (
@@ -25,6 +34,7 @@ from gapmix.fitting.matrix import (
     check_magnitudes,
     log_unit,
     make_matrix,
+    number_names,
     read_validation,
 )
 from gapmix.fitting.order import order_fitted, order_spec
@@ -54,8 +64,9 @@ class Overview(NamedTuple):
 
     n_useful: int
     total_weight: float
-    summary: scaling.Summary
-    sample: np.ndarray  # (m, d) in the order of the table
+    summary: scaling.Summary  # of the columns of numbers
+    counts: tuple[np.ndarray, ...]  # (L_j,) weights of the levels of each category
+    sample: np.ndarray  # (m, D) in the order of the table
     sample_weight: np.ndarray  # (m,)
     digest: str  # of the contents of all pieces, if that was asked for
 
@@ -72,8 +83,10 @@ class FillSpec(NamedTuple):
 class FilledPiece(NamedTuple):
     """The rows of a piece with their gaps filled."""
 
-    x: np.ndarray  # (n, d)
-    n_filled: np.ndarray  # (d,) gaps of each column
+    x: np.ndarray  # (n, D), with codes of categories
+    n_filled: np.ndarray  # (D,) gaps of each column
+    values: tuple[list[Any], ...] = ()  # of each category, whose unknown levels are kept
+    n_unknown: tuple[int, ...] = ()  # rows that show such a level, of each category
 
 
 def fit_pieces(
@@ -86,36 +99,40 @@ def fit_pieces(
     *,
     x_val: np.ndarray | None = None,
     before: Fitted | None = None,
+    n_levels: np.ndarray | None = None,
     tell: Callable[[np.ndarray, Scaling], None] = lambda sample, units: None,
 ) -> Fitted:
     """Return the mixture that fits the rows of a table in pieces best, by the engine asked for.
 
-    `tell` hears of the sample (m, d) and the units that a first pass over the table finds; the
-    rest is as in `fitting.whole.fit`.
+    `tell` hears of the sample (m, D) and the units that a first pass over the table finds, and
+    `n_levels` (D,) tells which columns are categories; the rest is as in `fitting.whole.fit`.
     """
-    _refuse_little_memory(spec, running.n_jobs, source)
+    _refuse_little_memory(spec, running.n_jobs, source, n_levels)
     resumed = open_checkpoint(running, entropy)
     n_starts = spec.n_init if before is None else 1
     seeds = np.random.SeedSequence(resumed.entropy).spawn(1 + n_starts)
     with open_shard_engine(running.engine, running.n_jobs, source.memory) as engine:
         hashes = running.checkpoint is not None
-        seen = _look(engine, source, weight, spec.n_components, seeds[0], hashes=hashes)
+        size = _sample_size(source, spec.n_components)
+        seen = _look(engine, source, weight, size, n_levels, seeds[0], hashes=hashes)
         _refuse_too_few(spec, seen, source)
-        sample = _read_sample(spec, seen, names, tell)
-        columns, units = sample.columns, sample.units
+        sample = _read_sample(spec, seen, names, n_levels, tell)
+        columns, units, coding = sample.columns, sample.units, sample.coding
         spec = order_spec(spec, columns)
         if before is not None:
-            refuse_other(spec, before.parameters, len(columns))
-            before = order_fitted(before, columns)
+            refuse_other(spec, before.parameters, len(columns), n_levels)
+            before = order_fitted(before, columns, coding)
         chosen = _plan(spec, sample.patterns)
         if len(sample.x) < seen.n_useful:
             chosen = chosen._replace(n_rows=source.n_rows)
         contents = {"columns": source.d, "pieces": len(source.pieces), "data": seen.digest}
         contents |= {"sample_weight": weight, "X_val": x_val}
+        if n_levels is not None:
+            contents["levels"] = n_levels
         fresh, saved = identify(spec, running, resumed, before, contents)
         solver = spec.solver if chosen.forest else chosen.solver
         costs = costs_for(sample.patterns, spec.n_components)
-        common = columns, units, spec.n_components, solver, costs
+        common = columns, units, spec.n_components, solver, costs, coding, n_levels
         shards = [ShardSpec(piece, own, *common) for piece, _, own in _cut(source, weight)]
         engine.load(build, shards)
         sample_rows = _lay_out(spec, sample)
@@ -132,12 +149,13 @@ def fit_pieces(
             held_rows = _lay_out(spec, read_validation(sample, x_val))
             held_unit = log_unit(held_rows, units)
         target, center = (None, None) if before is None else (before.target, before.center)
+        levels = categories.make_prior(categories.reorder(seen.counts, coding))
         unit = float(seen.summary.total[columns] @ np.log(units.scale) / seen.total_weight)
         task = Task(
             rows,
             sample_rows,
             tuple(seeds[1:]),
-            make_settings(spec, units, seen.total_weight, target, center),
+            make_settings(spec, units, seen.total_weight, target, center, levels),
             units,
             chosen,
             sample.names,
@@ -147,7 +165,8 @@ def fit_pieces(
             fresh._replace(solver=chosen.solver),
             saved,
         )
-        return order_fitted(climb(spec, task, running), np.argsort(columns))
+        found = climb(spec, task, running)._replace(n_levels=n_levels)
+        return order_fitted(found, np.argsort(columns), categories.invert(coding))
 
 
 def fill_pieces(
@@ -172,29 +191,46 @@ def fill_piece(spec: FillSpec) -> FilledPiece:
     filled = densities.fill(spec.density, x).mean
     if spec.possible is not None:
         filled = to_possible(spec.possible, x, filled)
-    return FilledPiece(filled, gaps.sum(axis=0))
+    columns = [j for j, levels in enumerate(spec.piece.levels) if levels is not None]
+    if not columns:
+        return FilledPiece(filled, gaps.sum(axis=0))
+    n_filled, values, n_unknown = gaps.sum(axis=0), [], []
+    for j, shown in zip(columns, read_values(spec.piece, columns), strict=True):
+        levels = spec.piece.levels[j]
+        assert levels is not None
+        named = levels.tolist()
+        codes = filled[:, j].astype(int).tolist()
+        values.append(
+            [
+                named[code] if value is None else value
+                for value, code in zip(shown, codes, strict=True)
+            ]
+        )
+        n_missing = sum(value is None for value in shown)
+        n_unknown.append(int(n_filled[j]) - n_missing)
+        n_filled[j] = n_missing
+    return FilledPiece(filled, n_filled, tuple(values), tuple(n_unknown))
 
 
 def _look(
     engine: ShardEngine,
     source: Source,
     weight: np.ndarray | None,
-    n_components: int,
+    size: int,
+    n_levels: np.ndarray | None,
     seed: np.random.SeedSequence,
     *,
     hashes: bool,
 ) -> Overview:
-    """Return counts, moments of the columns and a random sample of rows, in one pass."""
+    """Return counts, moments of the columns and a random sample of `size` rows, in one pass."""
     n = source.n_rows
-    size = max(MAX_SAMPLE, SAMPLE_PER_NUMBER * n_components * source.d)
-    size = min(size, max(1000, source.memory // (SAMPLE_SHARE * 8 * source.d)))
     chosen = np.arange(n)
     if n > size:
         chosen = np.sort(np.random.default_rng(seed).choice(n, size, replace=False))
     looks = []
     for piece, first, weights in _cut(source, weight):
         low, high = np.searchsorted(chosen, [first, first + piece.n_rows])
-        looks.append(Look(piece, first, weights, chosen[low:high] - first, hashes))
+        looks.append(Look(piece, first, weights, chosen[low:high] - first, hashes, n_levels))
     parts: list[Seen] = list(_ticking(engine.map(survey, looks), counter("survey", len(looks))))
     summary = parts[0].summary
     for part in parts[1:]:
@@ -203,21 +239,33 @@ def _look(
         sum(part.n_useful for part in parts),
         float(sum(part.total_weight for part in parts)),
         summary,
+        tuple(np.sum(each, axis=0) for each in zip(*(part.counts for part in parts), strict=True)),
         np.concatenate([part.sample for part in parts]),
         np.concatenate([part.sample_weight for part in parts]),
         digest(np.array([part.digest for part in parts])),
     )
 
 
+def _sample_size(source: Source, n_components: int) -> int:
+    size = max(MAX_SAMPLE, SAMPLE_PER_NUMBER * n_components * source.d)
+    return min(size, max(1000, source.memory // (SAMPLE_SHARE * 8 * source.d)))
+
+
 def _read_sample(
-    spec: Spec, seen: Overview, names: list[str], tell: Callable[[np.ndarray, Scaling], None]
+    spec: Spec,
+    seen: Overview,
+    names: list[str],
+    n_levels: np.ndarray | None,
+    tell: Callable[[np.ndarray, Scaling], None],
 ) -> Matrix:
     """Return the sampled rows as a fit sees them, in the units of the whole table."""
     structure = STRUCTURES[spec.covariance_type]
     units = scaling.from_summary(seen.summary, common=structure.COMMON_UNITS)
-    check_magnitudes(units, names)
+    check_magnitudes(units, number_names(names, n_levels))
     tell(seen.sample, units)
-    return make_matrix(seen.sample, seen.sample_weight, names, spec.covariance_type, units=units)
+    return make_matrix(
+        seen.sample, seen.sample_weight, names, spec.covariance_type, units, n_levels=n_levels
+    )
 
 
 def _cut(
@@ -253,12 +301,17 @@ def _lay_out(spec: Spec, matrix: Matrix) -> Rows:
         spec.n_components,
         patterns=matrix.patterns,
         units=matrix.units,
+        codes=matrix.codes if matrix.codes.shape[1] else None,
     )
 
 
-def _refuse_little_memory(spec: Spec, n_jobs: int | None, source: Source) -> None:
+def _refuse_little_memory(
+    spec: Spec, n_jobs: int | None, source: Source, n_levels: np.ndarray | None
+) -> None:
     """Raise an error if parameters, statistics and a few rows alone take more than is allowed."""
-    numbers = spec.n_components * math.prod(STRUCTURES[spec.covariance_type].shape(source.d))
+    levels = categories.sizes(n_levels)
+    one = math.prod(STRUCTURES[spec.covariance_type].shape(source.d - len(levels)))
+    numbers = spec.n_components * (one + sum(levels))
     copies = STATE_COPIES + 2 * count_threads(n_jobs)  # two sums for each thread
     needed = 8 * copies * numbers + least_bytes(source.d)
     if needed > source.memory:

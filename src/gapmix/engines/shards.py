@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gapmix import categories
 from gapmix import units as scaling
+from gapmix.categories import NO_CODING, Coding
 from gapmix.em.checkpoint import digest
 from gapmix.em.steps import sum_blocks
 from gapmix.engines.contract import ShardEngine
@@ -37,6 +39,7 @@ class Look(NamedTuple):
     weight: np.ndarray | None  # (n,) row weights; None means 1 each
     chosen: np.ndarray  # rows of the piece that go to the sample
     hashes: bool  # whether a digest of the rows is asked for
+    n_levels: np.ndarray | None  # (D,) levels of each column, 0 for numbers
 
 
 class Seen(NamedTuple):
@@ -44,8 +47,9 @@ class Seen(NamedTuple):
 
     n_useful: int  # rows with an observed value and a positive weight
     total_weight: float  # of these
-    summary: Summary
-    sample: np.ndarray  # (m, d) the chosen rows, without useless ones
+    summary: Summary  # of the columns of numbers
+    counts: tuple[np.ndarray, ...]  # (L_j,) weights of the levels of each category
+    sample: np.ndarray  # (m, D) the chosen rows, without useless ones
     sample_weight: np.ndarray  # (m,)
     digest: str  # of the rows; "" if not asked for
 
@@ -55,11 +59,13 @@ class Spec(NamedTuple):
 
     piece: Piece
     weight: np.ndarray | None
-    columns: np.ndarray  # (d,) in the order of the fit
+    columns: np.ndarray  # (d,) of numbers, in the order of the fit
     units: Scaling  # in this order
     n_components: int
     solver: str | TreeOptions
     costs: Costs
+    coding: Coding = NO_CODING  # of categories, in the order of the fit
+    n_levels: np.ndarray | None = None  # (D,) levels of each column, 0 for numbers
 
 
 class Shard(NamedTuple):
@@ -91,22 +97,26 @@ def survey(look: Look) -> Seen:
     useful = (weight > 0) & ~np.isnan(x).all(axis=1)
     sampled = look.chosen[useful[look.chosen]]
     weight = np.where(useful, weight, 0.0)
+    numbers, codes = categories.split_table(x, look.n_levels)
     with one_blas_thread():
-        summary = scaling.summarize(x, weight)
+        summary = scaling.summarize(numbers, weight)
     total = float(weight.sum())
+    counts = categories.count_codes(codes, weight, categories.sizes(look.n_levels))
     contents = digest(x) if look.hashes else ""
-    return Seen(int(useful.sum()), total, summary, x[sampled], weight[sampled], contents)
+    return Seen(int(useful.sum()), total, summary, counts, x[sampled], weight[sampled], contents)
 
 
 def build(spec: Spec) -> Shard:
     """Return the shard of a piece: rows in internal units, sorted by pattern, cut into blocks."""
-    x = np.ascontiguousarray(read(spec.piece)[:, spec.columns])
+    x = read(spec.piece)
     weight = np.ones(len(x)) if spec.weight is None else spec.weight
     useful = (weight > 0) & ~np.isnan(x).all(axis=1)
     if not useful.any():
         return Shard(())
     if not useful.all():
         x, weight = x[useful], weight[useful]
+    x, codes = categories.split_table(x, spec.n_levels)
+    x, codes = np.ascontiguousarray(x[:, spec.columns]), categories.recode(codes, spec.coding)
     patterns: Patterns = find_patterns(~np.isnan(x))
     with one_blas_thread():
         name = spec.solver if isinstance(spec.solver, str) else spec.solver.name
@@ -115,10 +125,16 @@ def build(spec: Spec) -> Shard:
             forest = make_plan(
                 patterns, spec.n_components, solver=spec.solver, costs=spec.costs
             ).forest
-        if spec.n_components == 1:
+        if spec.n_components == 1 and not codes.shape[1]:
             x, weight, patterns = compress_rows(x, weight, patterns)
         rows = prepare_rows(
-            x, weight, spec.n_components, patterns=patterns, forest=forest, units=spec.units
+            x,
+            weight,
+            spec.n_components,
+            patterns=patterns,
+            forest=forest,
+            units=spec.units,
+            codes=codes if codes.shape[1] else None,
         )
     return Shard(rows.blocks)
 
@@ -127,7 +143,8 @@ def sum_shard(shard: Shard, message: Message) -> np.ndarray:
     """Return the packed statistics of a shard, its blocks added up in order."""
     solver, parameters = SOLVERS[message.solver], message.parameters
     n_components, d = parameters.means.shape
-    total = zero_statistics(n_components, d, diagonal=solver.SUMS_DIAGONAL)
+    n_levels = sum(categories.count_levels(parameters.categories))
+    total = zero_statistics(n_components, d, diagonal=solver.SUMS_DIAGONAL, n_levels=n_levels)
     with one_blas_thread():
         sum_blocks(solver, _prepared(message), parameters, shard.blocks, total)
     return pack(total)
@@ -183,11 +200,14 @@ class ShardedRows:
             prepared if self._engine.SHARES_MEMORY else None,
         )
         n_components, d = parameters.means.shape
-        diagonal = SOLVERS[self._solver].SUMS_DIAGONAL
-        total = zero_statistics(n_components, d, diagonal=diagonal)
+        shape: dict[str, Any] = {
+            "diagonal": SOLVERS[self._solver].SUMS_DIAGONAL,
+            "n_levels": sum(categories.count_levels(parameters.categories)),
+        }
+        total = zero_statistics(n_components, d, **shape)
         for vector in self._engine.step(sum_shard, message):
             self.n_bytes += vector.nbytes
-            merge_into(total, unpack(vector, n_components, d, diagonal=diagonal))
+            merge_into(total, unpack(vector, n_components, d, **shape))
             if self._tick is not None:
                 self._tick()
         return total

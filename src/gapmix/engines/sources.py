@@ -14,11 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gapmix.engines.coding import (
+    Levels,
+    code_arrow,
+    code_matrix,
+    is_frame,
+    list_values,
+    to_rows,
+)
 from gapmix.storage.extras import need as need
 
 DEFAULT_MEMORY = 2**30  # bytes
 SHARES = 24  # a piece is at most this part of the memory: a few in flight, each in several forms
 MIN_PIECE_ROWS = 64
+NUMBER, FLAG, TEXT = "number", "flag", "text"  # kinds of columns
 BATCH_ROWS = 16_384  # of a Parquet file in one go
 STREAM_FROM = 2**28  # bytes of a memory map from which it is not read whole
 SUFFIXES = (".npy", ".parquet", ".pq")
@@ -46,10 +55,11 @@ class SourceError(ValueError):
 
 
 class ArrayPiece(NamedTuple):
-    """Rows that are in memory."""
+    """Rows that are in memory. Of any piece, `levels` are those of its columns of categories."""
 
     x: np.ndarray
     n_rows: int
+    levels: Levels = ()
 
 
 class MapPiece(NamedTuple):
@@ -62,6 +72,7 @@ class MapPiece(NamedTuple):
     fortran: bool
     first: int
     n_rows: int
+    levels: Levels = ()
 
 
 class ParquetPiece(NamedTuple):
@@ -73,13 +84,15 @@ class ParquetPiece(NamedTuple):
     high: int
     skip: int  # rows of these before the piece
     n_rows: int
+    levels: Levels = ()
 
 
 class DaskPiece(NamedTuple):
     """One partition of a dask collection."""
 
-    part: Any  # dask.delayed.Delayed
+    part: Any  # dask.delayed.Delayed, or what it computed
     n_rows: int
+    levels: Levels = ()
 
 
 Piece = ArrayPiece | MapPiece | ParquetPiece | DaskPiece
@@ -101,6 +114,7 @@ class Source(NamedTuple):
     d: int
     names: tuple[str, ...] | None
     memory: int  # bytes that work on it may take
+    kinds: tuple[str, ...] | None = None  # of each column: number, flag or text; None: all numbers
 
     @property
     def n_rows(self) -> int:
@@ -210,16 +224,27 @@ def open_npy(path: Path) -> np.ndarray:
 
 
 def read(piece: Piece) -> np.ndarray:
-    """Return the rows of a piece, (n_rows, d) float64 in C order, NaN where missing."""
-    if isinstance(piece, ArrayPiece):
-        x = piece.x
-    elif isinstance(piece, MapPiece):
-        x = _read_map(piece)
-    elif isinstance(piece, ParquetPiece):
-        x = _read_parquet(piece)
-    else:
-        return to_rows(piece.part.compute())
-    return np.array(x, dtype=np.float64, order="C")
+    """Return the rows of a piece, (n_rows, d) float64 in C order, NaN where missing.
+
+    Categories are codes of their levels.
+    """
+    if isinstance(piece, ParquetPiece):
+        return _read_parquet(piece)
+    if isinstance(piece, DaskPiece):
+        return to_rows(_compute(piece), piece.levels)
+    return code_matrix(piece.x if isinstance(piece, ArrayPiece) else _read_map(piece), piece.levels)
+
+
+def read_values(piece: Piece, columns: Sequence[int]) -> list[list[Any]]:
+    """Return the values of some columns of a piece as they are, None where missing."""
+    if isinstance(piece, ParquetPiece):
+        table = read_columns(piece, [piece.columns[j] for j in columns])
+        return [list_values(column) for column in table.columns]
+    if isinstance(piece, DaskPiece):
+        part = _compute(piece)
+        return [list_values(part.iloc[:, j] if is_frame(part) else part[:, j]) for j in columns]
+    x = piece.x if isinstance(piece, ArrayPiece) else _read_map(piece)
+    return [list_values(x[:, j]) for j in columns]
 
 
 def label_column(piece: Piece, j: int) -> str:
@@ -227,11 +252,9 @@ def label_column(piece: Piece, j: int) -> str:
     return repr(piece.columns[j]) if isinstance(piece, ParquetPiece) else str(j)
 
 
-def to_rows(part: Any) -> np.ndarray:
-    """Return a computed partition, an array or a pandas frame, as rows."""
-    if hasattr(part, "to_numpy"):
-        part = part.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.array(part, dtype=np.float64, order="C", ndmin=2)
+def _compute(piece: DaskPiece) -> Any:
+    """Return what a partition holds; on a worker it has been computed already."""
+    return piece.part.compute() if hasattr(piece.part, "compute") else piece.part
 
 
 def read_memory(memory: int | str) -> int:
@@ -286,6 +309,7 @@ def _open_parquet(
     parquet = need("pyarrow.parquet", "cli")
     files = list_parquet(path)
     names: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     pieces: list[ParquetPiece] = []
     for number, file in enumerate(files):
         try:
@@ -293,19 +317,25 @@ def _open_parquet(
         except Exception as error:
             raise SourceError(f"{file}: not a whole Parquet file ({error}).") from error
         with table:
-            found = _numeric_columns(file, table.schema_arrow, columns)
+            found, found_kinds = _find_columns(file, table.schema_arrow, columns)
             if number and found != names:
                 raise SourceError(
                     f"{file}: its columns {list(found)[:5]} ... are not those of {files[0]}, "
                     f"{list(names)[:5]} ... ({len(found)} and {len(names)}). Files of one table "
                     "must have the same columns in the same order."
                 )
-            names = found
+            if number and found_kinds != kinds:
+                other = next(j for j, kind in enumerate(kinds) if kind != found_kinds[j])
+                raise SourceError(
+                    f"{file}: column {names[other]!r} holds a {found_kinds[other]}, and a "
+                    f"{kinds[other]} in {files[0]}. Files of one table must have the same types."
+                )
+            names, kinds = found, found_kinds
             step = rows_per_piece or _piece_rows(budget, len(names))
             counts = [table.metadata.row_group(i).num_rows for i in range(table.num_row_groups)]
         # Workers may stand in another folder.
         pieces += _cut_groups(os.path.abspath(file), names, counts, step)
-    return Source(tuple(pieces), len(names), names, budget)
+    return Source(tuple(pieces), len(names), names, budget, kinds)
 
 
 def _cut_groups(
@@ -325,8 +355,10 @@ def _cut_groups(
     return pieces
 
 
-def _numeric_columns(file: Path, schema: Any, columns: Sequence[str] | None) -> tuple[str, ...]:
-    types = need("pyarrow.types", "cli")
+def _find_columns(
+    file: Path, schema: Any, columns: Sequence[str] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names and kinds of the columns to use."""
     names = tuple(schema.names if columns is None else columns)
     unknown = [name for name in names if name not in schema.names]
     if unknown:
@@ -337,14 +369,27 @@ def _numeric_columns(file: Path, schema: Any, columns: Sequence[str] | None) -> 
             f"{file}: the name {twice[0]!r} is used by {schema.names.count(twice[0])} columns. "
             "Give every column its own name."
         )
-    kinds = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    other = [n for n in names if not any(kind(schema.field(n).type) for kind in kinds)]
+    kinds = tuple(_kind_of(schema.field(name).type) for name in names)
+    other = [name for name, kind in zip(names, kinds, strict=True) if not kind]
     if other:
         raise SourceError(
             f"{file}: column {other[0]!r} has type {schema.field(other[0]).type}, and "
-            f"{len(other)} of {len(names)} columns are not numbers. Choose with columns=[...]."
+            f"{len(other)} of {len(names)} columns are neither numbers nor categories. Choose with "
+            "columns=[...]."
         )
-    return names
+    return names, kinds
+
+
+def _kind_of(kind: Any) -> str:
+    """Return what a column of a type of pyarrow is, "" if it is neither number nor category."""
+    types = need("pyarrow.types", "cli")
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return NUMBER
+    if types.is_boolean(kind):
+        return FLAG
+    return TEXT if types.is_string(kind) or types.is_large_string(kind) else ""
 
 
 def _read_parquet(piece: ParquetPiece) -> np.ndarray:
@@ -353,6 +398,10 @@ def _read_parquet(piece: ParquetPiece) -> np.ndarray:
     at = 0
     for part in _batches(piece, piece.columns):
         for j, name in enumerate(piece.columns):
+            known = piece.levels[j] if piece.levels else None
+            if known is not None:
+                x[at : at + len(part), j] = code_arrow(part.column(name), known)
+                continue
             cells = part.column(name).cast(arrow.float64(), safe=False)  # beyond 2^53: the nearest
             x[at : at + len(part), j] = cells.to_numpy(zero_copy_only=False)
         at += len(part)
@@ -390,6 +439,7 @@ def _open_dask(x: Any, budget: int) -> Source:
     dask = need("dask", "dask")
     if hasattr(x, "columns"):
         names = tuple(str(name) for name in x.columns)
+        kinds = tuple(map(_kind_of_series, names, x.dtypes))
         parts = x.to_delayed()
         counts = dask.compute(*[dask.delayed(len)(part) for part in parts])
         d = len(names)
@@ -400,6 +450,15 @@ def _open_dask(x: Any, budget: int) -> Source:
             x = x.compute_chunk_sizes()
         x = x.rechunk({1: -1})
         parts, names, d = [row[0] for row in x.to_delayed()], None, int(x.shape[1])
+        kinds = None
         counts = x.chunks[0]
     pieces = [DaskPiece(part, int(n)) for part, n in zip(parts, counts, strict=True) if n]
-    return Source(tuple(pieces), d, names, budget)
+    return Source(tuple(pieces), d, names, budget, kinds)
+
+
+def _kind_of_series(name: str, dtype: Any) -> str:
+    """Return what a column of a dask data frame is."""
+    kind = getattr(dtype, "kind", "O")
+    if kind not in "biufO":
+        raise SourceError(f"Column {name!r} has dtype {dtype}, neither numbers nor categories.")
+    return FLAG if kind == "b" else TEXT if kind == "O" else NUMBER

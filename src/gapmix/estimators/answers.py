@@ -12,7 +12,7 @@ from gapmix import density
 from gapmix.density import Density
 from gapmix.estimators import checks
 from gapmix.estimators.glance import GlanceMixin
-from gapmix.estimators.levels import is_frame
+from gapmix.estimators.levels import is_frame, pick_levels
 from gapmix.estimators.random import make_rng
 from gapmix.estimators.returned import restore_frame, restore_levels
 from gapmix.estimators.validation import column_names, read_table
@@ -51,6 +51,7 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
             self.covariances_ = self.precisions_ = self.precisions_cholesky_ = np.ones(shape)
         self.category_probabilities_ = list(parameters.categories)
         self._n_levels = fitted.n_levels
+        self.rare_levels_ = pick_levels(self.categories_, fitted.rare)
         self.converged_ = fitted.converged
         self.stop_reason_ = fitted.stop_reason
         self.n_iter_ = fitted.n_iter
@@ -165,4 +166,5 @@ class FittedMixture(GlanceMixin, DensityMixin, BaseEstimator):
         n_weights = 0 if self.weights == "equal" else n_components - 1
         numbers = (1 if structure.SHARED else n_components) * free + n_components * d
         n_levels = sum(table.shape[1] - 1 for table in self.category_probabilities_)
+        n_levels -= sum(max(0, len(levels) - 1) for levels in self.rare_levels_)
         return numbers + n_weights + n_components * n_levels

@@ -53,6 +53,17 @@ class MixtureBased(GlanceMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
+    @property
+    def rare_levels_(self) -> list[np.ndarray]:
+        """Of each category, the levels that components do not tell apart."""
+        mixtures = self.mixtures_ if hasattr(self, "mixtures_") else [self.mixture_]
+        kept = zip(*(mixture.rare_levels_ for mixture in mixtures), strict=True)
+        found = [{level for rare in each for level in rare.tolist()} for each in kept]
+        return [
+            levels[[level in rare for level in levels.tolist()]]
+            for levels, rare in zip(self.categories_, found, strict=True)
+        ]
+
     def _check_parameters(self, *switches: str) -> None:
         """Raise an error about a parameter; `switches` are True or False."""
         if not (isinstance(self.n_components, str) and self.n_components == "auto"):

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from gapmix.categories import split_table
 from gapmix.estimators.base import MixtureBased, warn_of_stops
 from gapmix.estimators.labels import find_classes, read_labels, read_priors
-from gapmix.estimators.levels import count_levels, only_numbers
+from gapmix.estimators.levels import count_levels, only_numbers, warn_of_rare
 from gapmix.estimators.validation import (
     column_names,
     keeping_last_fit,
@@ -77,6 +77,9 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         The levels of each category.
     is_categorical_ : ndarray of shape (n_features,)
         True for the columns that are categories.
+    rare_levels_ : list of ndarray
+        Of each category, the levels that are rare in some class; see
+        :class:`gapmix.GaussianMixture`.
     priors_ : ndarray of shape (n_classes,)
         Probabilities of the classes.
     exponent_ : float
@@ -174,6 +177,7 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         self.mixtures_ = [
             self._to_mixture(fitted, wanted.seed + c) for c, fitted in enumerate(fits)
         ]
+        warn_of_rare(self.mixtures_, names, of=" of a class")
         self.selection_ = [each.candidates for each in chosen]
         self.priors_ = priors
         self.exponent_ = exponent

@@ -16,14 +16,15 @@ from gapmix.density import Density
 from gapmix.estimators import checks
 from gapmix.estimators.base import HANDED_ON, MixtureBased, warn_of_stops
 from gapmix.estimators.bounds import read_bounds, read_kinds, read_limits
-from gapmix.estimators.levels import count_levels, is_frame, only_numbers
+from gapmix.estimators.levels import count_levels, is_frame, only_numbers, warn_of_rare
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.random import make_rng
 from gapmix.estimators.returned import (
     as_frame_like,
+    container_of,
     restore_frame,
     restore_levels,
-    wants_frame,
+    to_container,
 )
 from gapmix.estimators.validation import (
     column_names,
@@ -108,6 +109,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         The levels of each category, in the order of the columns.
     is_categorical_ : ndarray of shape (n_features,)
         True for the columns that are categories.
+    rare_levels_ : list of ndarray
+        As in :class:`gapmix.GaussianMixture`.
     constant_ : ndarray of shape (n_features,)
         The value of columns of numbers that showed one value only, NaN for the others. Their gaps
         are filled with it, without spread.
@@ -225,6 +228,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
         self.__dict__.pop("columns_", None)  # of another table
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
+        warn_of_rare([self.mixture_], all_names)
         self.selection_ = chosen.candidates
         self.calibration_ = chosen.calibration
         self.n_components_ = len(self.mixture_.weights_)
@@ -378,11 +382,16 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
 
     def _finish(self, X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
         """Return what `transform` gives: levels for codes, and the indicator's columns."""
+        indicators, kind = np.isnan(x[:, self.indicated_]), container_of(self)
+        if self.categories_ and kind != "default":
+            if is_frame(X):
+                restored = restore_frame(self, X, x, filled, self.missing_values)
+            else:
+                restored = self._restore(X, filled)
+            return to_container(self, kind, restored, indicators)
         if not self.indicated_.size:
-            if self.categories_ and is_frame(X) and wants_frame(self):
-                return restore_frame(self, X, x, filled, self.missing_values)
             return self._restore(X, filled)
-        return np.column_stack([self._restore(X, filled), np.isnan(x[:, self.indicated_])])
+        return np.column_stack([self._restore(X, filled), indicators])
 
 
 def store_columns(imputer: GaussianMixtureImputer, seen: tuple[ColumnValues, ...] | None) -> None:

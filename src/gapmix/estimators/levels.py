@@ -15,6 +15,7 @@ import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from gapmix.categories import RARE_ROWS
 from gapmix.estimators.marks import Marks, gap_test
 from gapmix.estimators.warning import warn_user
 from gapmix.wording import list_names
@@ -60,23 +61,25 @@ def find_categories(
 
 def find_categorical(X: Any, asked: Any, is_gap: IsGap, d: int) -> np.ndarray:
     """Return True for the columns that are categories, (d,), as `categorical_features` asks."""
-    if asked is None:
-        return np.zeros(d, dtype=bool)
-    if isinstance(asked, str):
-        if asked != "from_dtype":
-            raise ValueError(
-                f"categorical_features={asked!r} is not known. Use 'from_dtype', a list of names "
-                "or numbers of columns, a mask, or None."
-            )
+    if isinstance(asked, str) and asked == "from_dtype":
         if not is_frame(X):
             return np.zeros(d, dtype=bool)
         series = columns_of(X)
         return np.array([_is_category(each, is_gap) for each in series], dtype=bool)
-    return _read_columns(asked, X, d)
+    names = list(X.column_names if hasattr(X, "column_names") else X.columns) if is_frame(X) else []
+    return choose_columns(asked, names, d)
 
 
-def _read_columns(asked: Any, X: Any, d: int) -> np.ndarray:
+def choose_columns(asked: Any, names: list[Any], d: int) -> np.ndarray:
+    """Return True for the columns that are named, numbered or masked, (d,); None is none."""
     chosen = np.zeros(d, dtype=bool)
+    if asked is None:
+        return chosen
+    if isinstance(asked, str):
+        raise ValueError(
+            f"categorical_features={asked!r} is not known. Use 'from_dtype', a list of names "
+            "or numbers of columns, a mask, or None."
+        )
     wanted = np.asarray(asked).reshape(-1)
     if wanted.dtype == bool:
         if len(wanted) != d:
@@ -84,7 +87,6 @@ def _read_columns(asked: Any, X: Any, d: int) -> np.ndarray:
                 f"categorical_features is a mask of {len(wanted)} columns; X has {d} columns."
             )
         return wanted
-    names = list(X.column_names if hasattr(X, "column_names") else X.columns) if is_frame(X) else []
     for each in asked if isinstance(asked, list | tuple | set) else wanted.tolist():
         if each in names:
             chosen[names.index(each)] = True
@@ -118,7 +120,12 @@ def _is_category(series: Any, is_gap: IsGap) -> bool:
     if not distinct or 0 < len(texts) < len(distinct):
         return False
     # Numbers written as text are told to be so, with the marks of gaps among them.
-    return not texts or sum(map(_is_number, texts)) < 0.5 * len(texts)
+    return not are_numbers(texts)
+
+
+def are_numbers(texts: Sequence[str]) -> bool:
+    """Tell whether texts are mostly numbers."""
+    return bool(texts) and sum(map(_is_number, texts)) >= 0.5 * len(texts)
 
 
 def _is_number(text: str) -> bool:
@@ -140,7 +147,19 @@ def find_levels(X: Any, column: int, label: str, is_gap: IsGap, *, named: bool) 
         distinct = list(dict.fromkeys(known))
     except TypeError as error:
         raise TypeError(f"Column {label} holds values that cannot be levels: {error}.") from error
-    n, n_levels = len(known), len(distinct)
+    return order_levels(distinct, len(known), label, _declared(X, column), named=named)
+
+
+def order_levels(
+    distinct: list[Any],
+    n: int,
+    label: str,
+    order: list[Any] | None = None,
+    *,
+    named: bool,
+) -> np.ndarray:
+    """Return distinct values of a column, shown by `n` rows, as levels; see `find_levels`."""
+    n_levels = len(distinct)
     if n_levels == 0:
         raise ValueError(f"Column {label} is to be a category and has no value at all.")
     many = n_levels > MOST_LEVELS or (n_levels > FEW_LEVELS and n_levels > LEVELS_PER_ROW * n)
@@ -152,7 +171,6 @@ def find_levels(X: Any, column: int, label: str, is_gap: IsGap, *, named: bool) 
         )
     if any(map(is_infinite, distinct)):
         raise ValueError(f"Column {label} is to be a category and holds an infinite number.")
-    order = _declared(X, column)
     if order is not None:
         distinct = [value for value in order if value in set(distinct)]
     else:
@@ -194,13 +212,17 @@ def encode(
         else:
             codes[i] = code
     if strange and tell:
-        n = sum(strange.values())
-        warn_user(
-            f"Column {label}: {n} row{'s have' if n > 1 else ' has'} a level that was not there in "
-            f"training ({list_names([repr(value) for value in strange])}). It is kept, and taken "
-            "as missing."
-        )
+        warn_user(tell_unknown(label, sum(strange.values()), list(strange)))
     return codes
+
+
+def tell_unknown(label: str, n: int, levels: Sequence[Any] = ()) -> str:
+    """Return what is said of rows that show levels which were not there in training."""
+    named = f" ({list_names([repr(level) for level in levels])})" if levels else ""
+    return (
+        f"Column {label}: {n} row{'s have' if n > 1 else ' has'} a level that was not there in "
+        f"training{named}. It is kept, and taken as missing."
+    )
 
 
 def decode(
@@ -286,6 +308,26 @@ def dict_levels(estimator: Any) -> dict[int, np.ndarray]:
     """Return the levels of the columns that are categories, by their numbers."""
     columns = np.flatnonzero(estimator.is_categorical_).tolist()
     return dict(zip(columns, estimator.categories_, strict=True))
+
+
+def pick_levels(categories: Sequence[np.ndarray], which: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return some levels of each category, those that are True in (L_j,); () is none of any."""
+    if not which:
+        return [levels[:0] for levels in categories]
+    return [levels[each] for levels, each in zip(categories, which, strict=True)]
+
+
+def warn_of_rare(mixtures: Sequence[Any], names: list[str], *, of: str = "") -> None:
+    """Warn about categories whose rare levels components do not tell apart."""
+    columns = np.flatnonzero(mixtures[0].is_categorical_).tolist()
+    for place, (j, levels) in enumerate(zip(columns, mixtures[0].categories_, strict=True)):
+        rare = {level for each in mixtures for level in each.rare_levels_[place].tolist()}
+        if rare:
+            warn_user(
+                f"Column {names[j]}: {len(rare)} of its {len(levels)} levels are in fewer than "
+                f"{RARE_ROWS:g} rows{of} each. In every component they have one probability "
+                "together, shared out as in all rows; rare_levels_ lists them."
+            )
 
 
 def only_numbers(estimator: Any, x: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:

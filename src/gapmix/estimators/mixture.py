@@ -13,8 +13,9 @@ from gapmix.engines.pieces import fit_pieces
 from gapmix.engines.sources import Source, is_source, open_source
 from gapmix.estimators import checks
 from gapmix.estimators.answers import FittedMixture
-from gapmix.estimators.levels import count_levels, only_numbers
+from gapmix.estimators.levels import count_levels, only_numbers, warn_of_rare
 from gapmix.estimators.random import draw_entropy
+from gapmix.estimators.sourced import code_source, find_source_categories
 from gapmix.estimators.validation import (
     column_names,
     keeping_last_fit,
@@ -145,6 +146,9 @@ class GaussianMixture(FittedMixture):
         What each component says of them.
     is_categorical_ : ndarray of shape (n_features,)
         True for the columns that are categories.
+    rare_levels_ : list of ndarray
+        Of each category with more than 20 levels, those that fewer than 5 rows show: they have one
+        probability together in every component, shared out as in all rows.
     covariances_, precisions_, precisions_cholesky_ : ndarray
         Covariances, their inverses, and the Cholesky factors of these, in scikit-learn's shapes.
     converged_ : bool
@@ -289,14 +293,18 @@ class GaussianMixture(FittedMixture):
             raise ValueError(f"The table has {source.n_rows} rows; at least 2 are needed.")
         weight = None if sample_weight is None else read_weights(sample_weight, source.n_rows)
         record_columns(self, source.d, source.names)
-        self.is_categorical_ = np.zeros(source.d, dtype=bool)
-        self.categories_: list[np.ndarray] = []
         names = column_names(self)
+        if is_source(X):  # a table in memory has been read, and has codes already
+            self.is_categorical_, self.categories_ = find_source_categories(
+                source, self.categorical_features, names, running
+            )
+            source = code_source(source, self.is_categorical_, self.categories_, names)
         x_val = None if X_val is None else read_table(self, X_val, reset=False)
 
         def tell(sample: np.ndarray, units: Scaling) -> None:
-            warn_codes(sample, np.ones(len(sample)), names)
-            warn_of_unknown(units.known, names)
+            numbers, number_names = only_numbers(self, sample, names)
+            warn_codes(numbers, np.ones(len(sample)), number_names)
+            warn_of_unknown(units.known[: len(number_names)], number_names)
 
         fitted = fit_pieces(
             spec,
@@ -307,6 +315,7 @@ class GaussianMixture(FittedMixture):
             running,
             x_val=x_val,
             before=self._before(),
+            n_levels=count_levels(self),
             tell=tell,
         )
         return self._finish(fitted)
@@ -316,12 +325,6 @@ class GaussianMixture(FittedMixture):
         if is_source(X):
             return open_source(X)
         x = read_table(self, X, reset=True, min_rows=2)
-        if self.categories_:
-            raise ValueError(
-                f"engine={self.engine!r} knows numbers only, and X has "
-                f"{len(self.categories_)} columns of categories. Use engine='threads', or set "
-                "categorical_features=None and turn them into numbers."
-            )
         names = getattr(self, "feature_names_in_", None)
         return open_source(x)._replace(names=None if names is None else tuple(names))
 
@@ -354,6 +357,7 @@ class GaussianMixture(FittedMixture):
 
     def _finish(self, fitted: Fitted) -> Any:
         self._store(fitted)
+        warn_of_rare([self], column_names(self))
         if fitted.advice:
             warn_user(fitted.advice, ConvergenceWarning)
         return self

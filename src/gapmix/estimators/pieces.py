@@ -5,15 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix.engines import pieces
 from gapmix.engines.pieces import FilledPiece
 from gapmix.engines.sources import Source, open_source
+from gapmix.estimators.levels import tell_unknown
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.sourced import code_source
+from gapmix.estimators.validation import column_names
+from gapmix.estimators.warning import warn_user
 from gapmix.fitting.spec import Running
 from gapmix.kinds import Possible
+from gapmix.storage.extras import need
 from gapmix.storage.tablefiles import writing_table
 
 
@@ -63,9 +70,27 @@ def impute_source(
     names = source.names or tuple(str(j) for j in range(source.d))
     if fitted is not None:
         names = tuple(str(name) for name in fitted)
+    n_unknown = np.zeros(len(mixture.categories_), dtype=int)
     with writing_table(path, list(names)) as write:
         for part in fill_source(mixture, source):
-            write(part.x)
+            n_unknown += np.array(part.n_unknown, dtype=int)
+            write(_to_columns(mixture, part))
+    labels = column_names(mixture)
+    for j, n in zip(np.flatnonzero(mixture.is_categorical_).tolist(), n_unknown, strict=True):
+        if n:
+            warn_user(tell_unknown(labels[j], int(n)))
+
+
+def _to_columns(mixture: GaussianMixture, part: FilledPiece) -> Any:
+    """Return filled rows as they are written: an array, or columns with levels for codes."""
+    if not mixture.categories_:
+        return part.x
+    arrow = need("pyarrow", "cli")
+    columns = [arrow.array(column) for column in part.x.T.copy()]
+    places = np.flatnonzero(mixture.is_categorical_).tolist()
+    for j, levels, values in zip(places, mixture.categories_, part.values, strict=True):
+        columns[j] = arrow.array(values, type=arrow.array(levels.tolist()).type)
+    return arrow.table(columns, names=[str(j) for j in range(len(columns))])
 
 
 def fill_source(
@@ -83,5 +108,7 @@ def fill_source(
             f"The table's columns {list(source.names)[:5]} ... are not those of the fit, "
             f"{list(fitted)[:5]} ..., in the same order."
         )
+    labels = column_names(mixture)
+    source = code_source(source, mixture.is_categorical_, mixture.categories_, labels)
     running = Running(mixture.n_jobs, mixture.engine)
     return pieces.fill_pieces(mixture._density(), source, running, possible)

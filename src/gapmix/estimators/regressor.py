@@ -13,7 +13,7 @@ from gapmix import density
 from gapmix.estimators import checks
 from gapmix.estimators.base import MixtureBased, warn_of_stops
 from gapmix.estimators.bounds import find_constants
-from gapmix.estimators.levels import count_levels, only_numbers
+from gapmix.estimators.levels import count_levels, only_numbers, warn_of_rare
 from gapmix.estimators.random import make_rng
 from gapmix.estimators.validation import (
     column_names,
@@ -65,6 +65,8 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         The levels of each category of X.
     is_categorical_ : ndarray of shape (n_features,)
         True for the columns of X that are categories.
+    rare_levels_ : list of ndarray
+        As in :class:`gapmix.GaussianMixture`.
     n_targets_ : int
         Number of targets.
     constant_ : ndarray of shape (n_targets,)
@@ -138,6 +140,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
+        warn_of_rare([self.mixture_], all_names)
         self.selection_ = chosen.candidates
         self.n_components_ = len(self.mixture_.weights_)
         self.n_iter_ = chosen.fitted.n_iter

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn import get_config
 
 from gapmix.estimators.frames import fill_frame
-from gapmix.estimators.levels import decode, dict_levels, is_frame, to_objects
+from gapmix.estimators.levels import columns_of, decode, dict_levels, is_frame, to_objects
 from gapmix.estimators.marks import gap_test, read_marks
 
 
@@ -47,7 +47,32 @@ def as_frame_like(X: Any, values: np.ndarray, levels: np.ndarray) -> Any:
     return nw.from_dict(named, backend=frame.implementation).to_native()
 
 
-def wants_frame(estimator: Any) -> bool:
-    """Tell whether `set_output`, or scikit-learn's configuration, asks for data frames."""
+def container_of(estimator: Any) -> str:
+    """Return what `set_output`, or scikit-learn's configuration, asks for: a frame or 'default'."""
     own = getattr(estimator, "_sklearn_output_config", {})
-    return own.get("transform", get_config()["transform_output"]) != "default"
+    asked: str = own.get("transform", get_config()["transform_output"])
+    return asked
+
+
+def to_container(estimator: Any, kind: str, filled: Any, indicators: np.ndarray) -> Any:
+    """Return a filled table as a data frame of a kind, numbers as numbers, with 0 and 1 beside.
+
+    `filled` is a data frame with its types kept, or an array of objects (n, D); `indicators`
+    (n, q) are the last columns.
+    """
+    names = [str(name) for name in estimator.get_feature_names_out()]
+    backend: Any = kind
+    d = estimator.n_features_in_
+    of_gaps = dict(zip(names[d:], indicators.T.astype(float), strict=True))
+    if hasattr(filled, "iloc"):  # scikit-learn makes other frames of one of pandas
+        return filled.assign(**of_gaps)
+    columns: Any = filled.T if isinstance(filled, np.ndarray) else columns_of(filled)
+    if not isinstance(filled, np.ndarray) and columns[0].implementation.value == kind:
+        frame = nw.from_native(filled, eager_only=True)
+        beside = [nw.new_series(*each, nw.Float64, backend=backend) for each in of_gaps.items()]
+        return frame.with_columns(*beside).to_native()
+    table = {
+        name: list(column) if chosen else np.array(list(column), dtype=float)
+        for name, column, chosen in zip(names[:d], columns, estimator.is_categorical_, strict=True)
+    }
+    return nw.from_dict({**table, **of_gaps}, backend=backend).to_native()

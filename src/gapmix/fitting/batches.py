@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gapmix.categories import LevelPrior
 from gapmix.em import online
 from gapmix.em.online import Online
 from gapmix.em.records import Fit, Iteration
@@ -14,7 +15,7 @@ from gapmix.em.repair import CollapseError
 from gapmix.em.steps import total_weight
 from gapmix.fitting.climb import explaining_collapse
 from gapmix.fitting.fitted import Fitted, to_fitted
-from gapmix.fitting.matrix import Matrix, log_unit, plan_rows, refuse_too_few, shares_of
+from gapmix.fitting.matrix import Matrix, log_unit, plan_rows, prior_of, refuse_too_few
 from gapmix.fitting.spec import Running, Spec, make_settings
 from gapmix.fitting.starting import make_start, refuse_other
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
@@ -55,12 +56,12 @@ def fit_batch(
     if stream is None:
         refuse_too_few(matrix, spec.n_components)
     chosen, rows = plan_rows(spec, matrix, spec.solver)
-    shares = shares_of(matrix)
+    levels = LevelPrior(prior_of(matrix).shares)  # which levels are rare, a batch cannot tell
     history: tuple[Iteration, ...] = ()
     with open_engine(running.n_jobs) as engine, explaining_collapse(spec, matrix.names):
         if stream is None:
             if before is None:
-                start = make_start(spec, rows, units, np.random.default_rng(entropy), shares)
+                start = make_start(spec, rows, units, np.random.default_rng(entropy), levels.shares)
             else:
                 refuse_other(spec, before.parameters, len(units.scale), matrix.n_levels)
                 start = parameters_to_internal(before.parameters, units)
@@ -69,9 +70,9 @@ def fit_batch(
         else:
             assert before is not None
             history, target, center = before.history, before.target, before.center
-            shares = _pool_levels(stream.parameters)
+            levels = LevelPrior(_pool_levels(stream.parameters))
         total = stream.total_weight + total_weight(rows)
-        settings = make_settings(spec, units, total, target, center, shares)
+        settings = make_settings(spec, units, total, target, center, levels)
         try:
             stream, value = online.step(stream, SOLVERS[chosen.solver], rows, settings, engine)
         except NotPositiveDefiniteError as error:

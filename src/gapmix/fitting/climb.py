@@ -65,9 +65,9 @@ def climb(spec: Spec, task: Task, running: Running) -> Fitted:
         else:
             begin = partial(starting.begin, spec, task.start_rows, task.units, engine)
             searched = starting.searches(spec, **origin)
-            shares = task.settings.regularizer.shares
+            levels = task.settings.regularizer.levels
             starts = [
-                partial(begin, seed, looks_around=searched, shares=shares) for seed in task.seeds
+                partial(begin, seed, looks_around=searched, levels=levels) for seed in task.seeds
             ]
         best = _best_run(
             task,
@@ -78,6 +78,7 @@ def climb(spec: Spec, task: Task, running: Running) -> Fitted:
             path=running.checkpoint,
         )
     fitted = to_fitted(best, task.units, task.plan, task.log_units)
+    fitted = fitted._replace(rare=task.settings.regularizer.levels.rare)
     return fitted._replace(advice=advise(fitted, spec.tol))
 
 

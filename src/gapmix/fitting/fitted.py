@@ -31,6 +31,7 @@ class Fitted(NamedTuple):
     center: np.ndarray | None  # the overall mean that mean_shrinkage used
     advice: str = ""  # what to say to the user, if it did not converge
     n_levels: np.ndarray | None = None  # (D,) levels of the table's columns, 0 for numbers
+    rare: tuple[np.ndarray, ...] = ()  # (L_j,) True for rare levels of each category; () for none
 
 
 def to_fitted(

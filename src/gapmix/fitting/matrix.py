@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix import categories
-from gapmix.categories import NO_CODING, Coding
+from gapmix.categories import NO_CODING, Coding, LevelPrior
 from gapmix.fitting.spec import Spec, is_diagonal
 from gapmix.plan.canonical import order_columns, order_levels
 from gapmix.plan.forests import TreeOptions
@@ -104,10 +104,10 @@ def _choose_coding(
     return Coding(np.arange(len(n_levels)), tuple(np.arange(n) for n in n_levels))
 
 
-def shares_of(matrix: Matrix) -> tuple[np.ndarray, ...]:
-    """Return the shares of the levels of each category."""
+def prior_of(matrix: Matrix) -> LevelPrior:
+    """Return what the rows tell of the levels of each category."""
     sizes = [len(levels) for levels in matrix.coding.levels]
-    return categories.measure_shares(matrix.codes, matrix.weight, sizes)
+    return categories.make_prior(categories.count_codes(matrix.codes, matrix.weight, sizes))
 
 
 def take_rows(matrix: Matrix, chosen: np.ndarray) -> Matrix:

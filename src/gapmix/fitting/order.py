@@ -38,6 +38,7 @@ def order_fitted(fitted: Fitted, columns: np.ndarray, coding: Coding = NO_CODING
         parameters=marginal_parameters(fitted.parameters, columns)._replace(
             categories=categories.reorder(fitted.parameters.categories, coding)
         ),
+        rare=categories.reorder(fitted.rare, coding) if fitted.rare else (),
         units=select_columns(fitted.units, columns),
         plan=fitted.plan._replace(patterns=patterns),
         target=order_array(fitted.target, columns),

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gapmix.categories import NO_PRIOR, LevelPrior
 from gapmix.em.records import Settings
 from gapmix.plan import TreeOptions
 from gapmix.structures import STRUCTURES
@@ -65,12 +66,12 @@ def make_settings(
     total_weight: float,
     target: np.ndarray | None = None,
     center: np.ndarray | None = None,
-    shares: tuple[np.ndarray, ...] = (),
+    levels: LevelPrior = NO_PRIOR,
 ) -> Settings:
     """Return what a run is asked to do, in internal units.
 
     `target` and `center`, in the user's units, are the covariance and the mean to shrink to, if
-    they are known already; `shares` are those of the levels of each category in all rows.
+    they are known already.
     """
     d = int(units.known.sum())
     shrinkage = 2.0 * (d + 1) if spec.shrinkage == "auto" else float(spec.shrinkage)
@@ -92,7 +93,7 @@ def make_settings(
         n_kept=count_kept(spec.keep_components, len(units.scale)),
         fill=spec.fill,
         unit=units.variance,
-        shares=shares,
+        levels=levels,
     )
     return Settings(
         regularizer=regularizer,

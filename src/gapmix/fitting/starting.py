@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapmix.categories import count_levels
+from gapmix.categories import NO_PRIOR, LevelPrior, count_levels, sizes
 from gapmix.em.records import Engine
 from gapmix.fitting.spec import Spec, make_settings
 from gapmix.parameters import Parameters
@@ -54,15 +54,15 @@ def begin(
     seed: np.random.SeedSequence,
     *,
     looks_around: bool,
-    shares: tuple[np.ndarray, ...] = (),
+    levels: LevelPrior = NO_PRIOR,
 ) -> Start:
     """Return the start of one run; if it `looks_around`, the best that a few tries find."""
     rng = np.random.default_rng(seed)
-    make = partial(make_start, spec, rows, units, rng, shares)
+    make = partial(make_start, spec, rows, units, rng, levels.shares)
     if not looks_around:
         return Start(make())
     solver = STRUCTURES[spec.covariance_type].SOLVER
-    settings = make_settings(spec, units, float(rows.weight.sum()), shares=shares)
+    settings = make_settings(spec, units, float(rows.weight.sum()), levels=levels)
     found = search.find_start(SOLVERS[solver], rows, make, settings, engine, rng)
     return Start(found.parameters, (found.note,))
 
@@ -118,7 +118,7 @@ def refuse_other(
             "estimator."
         )
     had = count_levels(parameters.categories)
-    has = () if n_levels is None else tuple(int(n) for n in n_levels if n)
+    has = sizes(n_levels)
     if had != has:
         raise ValueError(
             "warm_start=True continues from the last solution, whose categories have "

@@ -13,9 +13,9 @@ from gapmix.fitting.matrix import (
     Matrix,
     log_unit,
     plan_rows,
+    prior_of,
     refuse_too_few,
     set_aside,
-    shares_of,
 )
 from gapmix.fitting.order import order_array, order_fitted, order_spec
 from gapmix.fitting.resuming import identify, open_checkpoint
@@ -77,7 +77,7 @@ def fit(
         rows,
         rows,
         tuple(start_seeds),
-        make_settings(spec, units, float(rows.weight.sum()), target, center, shares_of(matrix)),
+        make_settings(spec, units, float(rows.weight.sum()), target, center, prior_of(matrix)),
         units,
         chosen,
         matrix.names,

@@ -46,6 +46,7 @@ INT, REAL = 0, 0.0
 INTS, REALS = np.zeros(1, dtype=np.int64), np.zeros(1)
 MATRIX, FLAGS = np.zeros((1, 1)), np.zeros((1, 1), dtype=bool)
 INT_MATRIX = np.zeros((1, 1), dtype=np.int64)
+CODES = np.zeros((1, 1), dtype=np.int32)
 # An index that cannot be negative needs no check for it.
 VARIABLES, VARIABLE_MATRIX = np.zeros(1, dtype=np.uint32), np.zeros((1, LANES), dtype=np.uint32)
 BATCHES = lay_out(np.ones((1, 1), dtype=bool), np.array([0, 1]))

@@ -184,3 +184,23 @@ def _walk(batches: Batches, n_groups: int) -> Iterator[tuple[int, int, int, int]
                 int(batches.packed_start[g]) + batch * n_elements,
                 lane,
             )
+
+
+def add_log_levels(
+    codes: np.ndarray, first: np.ndarray, log_theta: np.ndarray, total: np.ndarray
+) -> None:
+    """Add log p(categories shown | component) to total (K, n); log_theta is (levels, K)."""
+    for start, column in zip(first, codes.T, strict=True):
+        seen = np.flatnonzero(column >= 0)
+        total[:, seen] += log_theta[start + column[seen]].T
+
+
+def count_levels(
+    codes: np.ndarray, first: np.ndarray, resp: np.ndarray, counts: np.ndarray
+) -> None:
+    """Add responsibilities (K, n) to the counts (K, levels) of the levels that rows show."""
+    for start, column in zip(first, codes.T, strict=True):
+        seen = np.flatnonzero(column >= 0)
+        for k, share in enumerate(resp):
+            found = np.bincount(column[seen], share[seen])
+            counts[k, start : start + len(found)] += found

@@ -30,19 +30,17 @@ from gapmix.estimators.classifier import GaussianMixtureClassifier
 from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.regressor import GaussianMixtureRegressor
-from gapmix.modelfile.mixture import (
-    MIXTURE_ARRAYS,
+from gapmix.modelfile.estimator import (
     Arrays,
     Content,
     array_names,
     arrays_of,
     describe,
     field,
-    mixture_from_record,
-    mixture_to_record,
     rebuild,
     require_same,
 )
+from gapmix.modelfile.mixture import MIXTURE_ARRAYS, mixture_from_record, mixture_to_record
 from gapmix.modelfile.validity import (
     check_classifier,
     check_imputer,

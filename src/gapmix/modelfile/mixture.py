@@ -1,7 +1,4 @@
-"""A fitted mixture as plain data and arrays, and back, with every number checked on the way.
-
-Also what all estimators have in common: settings, and number and names of the columns.
-"""
+"""A fitted mixture as plain data and arrays, and back, with every number checked on the way."""
 
 from __future__ import annotations
 
@@ -13,14 +10,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from gapmix.em.online import Online
 from gapmix.em.records import Iteration
-from gapmix.estimators.levels import count_levels, is_infinite
-from gapmix.estimators.marks import NO_MARKS, gap_test
+from gapmix.estimators.levels import count_levels
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import LARGEST_VALUE
 from gapmix.fitting.matrix import FARTHEST, LARGEST
-from gapmix.fitting.spec import Running
+from gapmix.modelfile.estimator import (
+    Arrays,
+    Content,
+    describe,
+    field,
+    find_places,
+    rare_levels,
+    rebuild,
+    require_same,
+)
 from gapmix.modelfile.validity import check_counts, check_settings, check_shares
-from gapmix.modelfile.values import decode, encode
 from gapmix.parameters import SMALLEST_VARIANCE, Parameters
 from gapmix.plan.forests import Cluster
 from gapmix.plan.patterns import Patterns
@@ -32,11 +36,6 @@ from gapmix.structures import STRUCTURES, Structure
 from gapmix.threads import open_engine
 from gapmix.units import Scaling
 
-Content = dict[str, Any]
-Arrays = dict[str, np.ndarray]
-
-# Where and how a fit ran is no part of a model: not written, and not taken from old files.
-OF_THE_RUN = {*Running._fields, "warm_start"}
 PUBLIC = ("covariances", "precisions", "precisions_cholesky")
 STREAM = tuple(
     f"stream.{name}" for name in ("means", "covariances", "resp", "first", "second", "counts")
@@ -95,6 +94,8 @@ def mixture_to_record(mixture: GaussianMixture) -> tuple[Content, Arrays]:
     }
     for j, table in enumerate(mixture.category_probabilities_):
         numbers[f"categories.{j}"] = table
+    if any(map(len, mixture.rare_levels_)):
+        content["columns"]["rare"] = find_places(mixture.categories_, mixture.rare_levels_)
     if mixture._target is not None:
         numbers["target"] = mixture._target
     if mixture._center is not None:
@@ -147,6 +148,7 @@ def mixture_from_record(content: Content, arrays: Arrays) -> GaussianMixture:
     mixture._scaling = units
     mixture._covariance_type = kind
     mixture._n_levels = count_levels(mixture)
+    mixture.rare_levels_ = rare_levels(field(content, "columns", dict), mixture.categories_)
     mixture.category_probabilities_ = [
         arrays[f"categories.{j}"] for j in range(len(mixture.categories_))
     ]
@@ -331,112 +333,3 @@ def _plan(content: Content, d: int) -> Plan:
         forest=(Cluster(none, ()),) if field(content, "walks", bool) else (),
         text=text,
     )
-
-
-# ---------------------------------------------------------------- any estimator
-
-
-def field(content: Any, name: str, *types: type) -> Any:
-    """Return an entry of an object in a file, which must have one of the types exactly."""
-    value = content.get(name) if isinstance(content, dict) else None
-    if type(value) not in types:
-        raise ModelFileError(
-            f"The entry {name!r} must be {' or '.join(kind.__name__ for kind in types)}, and is "
-            f"{type(value).__name__}."
-        )
-    return value
-
-
-def describe(estimator: Any) -> tuple[Content, Arrays]:
-    """Return what every estimator has: settings, and number and names of the columns."""
-    arrays: Arrays = {}
-    settings = {
-        name: encode(value, f"settings.{name}", arrays)
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in OF_THE_RUN
-    }
-    names = getattr(estimator, "feature_names_in_", None)
-    columns: Content = {
-        "count": int(estimator.n_features_in_),
-        "names": None if names is None else [str(name) for name in names],
-    }
-    if getattr(estimator, "categories_", None):
-        columns["categorical"] = np.flatnonzero(estimator.is_categorical_).tolist()
-        columns["levels"] = [
-            encode(levels, f"categories_[{j}]") for j, levels in enumerate(estimator.categories_)
-        ]
-    return {"settings": settings, "columns": columns}, arrays
-
-
-def rebuild(cls: Any, content: Content, arrays: Arrays) -> Any:
-    """Return an estimator with its settings and columns; what an old file lacks has its default."""
-    settings = field(content, "settings", dict)
-    unknown = sorted(set(settings) - set(cls._get_param_names()))
-    if unknown:
-        raise ModelFileError(f"A {cls.__name__} has no parameter {unknown[0]!a} in this version.")
-    held = {name for name in arrays if name.startswith("settings.")}
-    require_same(held, arrays_of(settings, "settings"), "settings")
-    kept = {name: decode(settings[name], arrays) for name in settings if name not in OF_THE_RUN}
-    estimator = cls(**kept)
-    columns = field(content, "columns", dict)
-    count, names = field(columns, "count", int), field(columns, "names", list, type(None))
-    if count < 1:
-        raise ModelFileError(f"The model has {count} columns; there must be at least one.")
-    n_numbers = sum(array.size for array in arrays.values())
-    if count > n_numbers:  # before anything of their number is made
-        raise ModelFileError(
-            f"The model has {count} columns, and the file only {n_numbers} numbers."
-        )
-    estimator.n_features_in_ = count
-    if names is not None:
-        if len(names) != count or not all(isinstance(name, str) for name in names):
-            raise ModelFileError(f"{len(names)} names are given to {count} columns, or not texts.")
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-    if "categorical_features" in cls._get_param_names():
-        estimator.is_categorical_, estimator.categories_ = _categories(columns, count)
-    return estimator
-
-
-def _categories(columns: Content, count: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return which columns are categories, and their levels; an old file has none."""
-    chosen = np.zeros(count, dtype=bool)
-    if "categorical" not in columns:
-        return chosen, []
-    places, told = field(columns, "categorical", list), field(columns, "levels", list)
-    if not all(type(place) is int and 0 <= place < count for place in places):
-        raise ModelFileError(f"The columns that are categories must be among {count}.")
-    if sorted(set(places)) != places or len(places) != len(told):
-        raise ModelFileError(f"{len(places)} categories cannot have levels of {len(told)}.")
-    levels, is_gap = [decode(each, {}) for each in told], gap_test(NO_MARKS)
-    for each in levels:
-        plain = isinstance(each, np.ndarray) and each.ndim == 1
-        try:
-            distinct = plain and len(set(each.tolist())) == each.size > 0
-        except TypeError:
-            distinct = False
-        if not distinct or any(is_gap(level) or is_infinite(level) for level in each.tolist()):
-            raise ModelFileError("The levels of a category must be a list without doubles or gaps.")
-    chosen[places] = True
-    return chosen, levels
-
-
-def array_names(cls: Any, own: tuple[str, ...]) -> set[str]:
-    """Return the names an estimator's arrays may have: its own, and those of its settings."""
-    return {*own, *(f"settings.{name}" for name in cls._get_param_names())}
-
-
-def arrays_of(values: Content, prefix: str) -> set[str]:
-    """Return the names of the arrays that encoded values refer to."""
-    return {
-        f"{prefix}.{name}"
-        for name, value in values.items()
-        if isinstance(value, dict) and "array" in value
-    }
-
-
-def require_same(found: set[str], wanted: set[str], what: str) -> None:
-    """Raise an error that names what is missing or does not belong."""
-    for name in sorted(wanted - found):
-        raise ModelFileError(f"{name!a} is missing from the {what}.")
-    for name in sorted(found - wanted):
-        raise ModelFileError(f"{name!a} has no place in the {what}.")

@@ -81,7 +81,7 @@ def start(
         if shares:
             hot = categories.one_hot(rows.codes, [len(share) for share in shares])
             counts = (resp * rows.weight[:, None]).T @ hot
-            tables = categories.maximize(counts, tables, shares, 1.0)
+            tables = categories.maximize(counts, tables, categories.LevelPrior(shares))
         available = _moments(rows, scaling, resp, n_components, structure)
         means = _divide(available.first, available.seen)
         covariances = _covariances(available, init_covariance, structure)

@@ -173,6 +173,6 @@ def _coarse(settings: Settings, share: float) -> Settings:
         ridge=prior.ridge * share,
         shrinkage=0.0 if prior.target is None else prior.shrinkage * share,
         mean_shrinkage=0.0 if prior.center is None else prior.mean_shrinkage * share,
-        level_rows=prior.level_rows * share,
+        levels=prior.levels._replace(rows=prior.levels.rows * share),
     )
     return settings._replace(regularizer=prior, tol=QUIET, accelerate=None)

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
+from gapmix.categories import NO_PRIOR, LevelPrior
+
 
 class Regularizer(NamedTuple):
     """How covariances are held away from zero. All in internal units."""
@@ -28,8 +30,7 @@ class Regularizer(NamedTuple):
     n_kept: int | None = None  # principal components kept (paper, B)
     fill: str | float = "mean"  # what replaces the other eigenvalues
     unit: np.ndarray | None = None  # (d,) variances that make columns comparable, for (B)
-    shares: tuple[np.ndarray, ...] = ()  # (L_j,) of the levels of each category in all rows
-    level_rows: float = 1.0  # prior weight of these, in rows for each level
+    levels: LevelPrior = NO_PRIOR  # of categories
 
 
 def is_monotone(regularizer: Regularizer) -> bool:
