@@ -412,3 +412,21 @@ def test_hidden_categories_are_judged_by_their_levels(kind):
     assert np.isnan(scores["sex"].error)
     assert np.isnan(scores["a"].wrong)
     assert scores["sex"].log_score < 0
+
+
+def test_sizes_are_compared_by_numbers_and_levels_together():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 3, 600)
+    wrong = rng.random((600, 6)) < 0.2
+    names = np.where(wrong, rng.integers(0, 3, (600, 6)), group[:, None])
+    levels = pd.DataFrame(np.array(["a", "b", "c"])[names], columns=list("uvwxyz"))
+    told = levels.assign(number=rng.normal(size=600))  # whose one group says nothing
+    told = told.mask(rng.random(told.shape) < 0.1)
+    found = GaussianMixtureImputer(random_state=0, average=False).fit(told)
+    assert found.n_components_ == 3
+    alone = GaussianMixtureImputer(random_state=0, average=False).fit(told[["number"]])
+    assert alone.n_components_ == 1
+    clusters = told[["u"]].assign(number=rng.normal(6.0 * group), more=rng.normal(6.0 * group))
+    found = GaussianMixtureImputer(random_state=0, average=False).fit(clusters)
+    assert found.n_components_ >= 3
+    assert isinstance(found.selection_[0].error, float)

@@ -129,17 +129,7 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
 def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     rng = np.random.default_rng([wanted.seed, 1])
     sample = _sample_rows(task, rng)
-    if task.whole_rows:
-        hidden = hide_rows(sample.x, sample.weight, rng, sample.n_levels)
-    else:
-        hidden = hide(
-            sample.x,
-            "mcar",
-            rng,
-            columns=task.target_columns,
-            weight=sample.weight,
-            n_levels=sample.n_levels,
-        )
+    hidden = _hide(sample, rng)
     shown = np.where(hidden, np.nan, sample.x)
     matrix = read_rows(sample._replace(x=shown), wanted.spec)  # one for all sizes
     mixed = is_mixed(task.n_levels)
@@ -190,6 +180,14 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     advice = tuple(each.advice for each in kept)
     rows = sample.x[held], sample.weight[held]
     return Chosen(united, candidates, advice, blind, *rows, calibration)
+
+
+def _hide(task: Task, rng: np.random.Generator) -> np.ndarray:
+    """Return True for the cells that sizes are judged by, (n, D)."""
+    if task.whole_rows:
+        return hide_rows(task.x, task.weight, rng, task.n_levels)
+    columns, weight, n_levels = task.target_columns, task.weight, task.n_levels
+    return hide(task.x, "mcar", rng, columns=columns, weight=weight, n_levels=n_levels)
 
 
 def _calibrate(
