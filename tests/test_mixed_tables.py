@@ -12,6 +12,16 @@ from gapmix import (
     GaussianMixtureImputer,
     GaussianMixtureRegressor,
 )
+from gapmix.estimators.imputer import on_matrices
+from gapmix.estimators.levels import (
+    _encode_stored,
+    _encode_values,
+    dict_levels,
+    find_levels,
+    stored_codes,
+    values_of,
+)
+from gapmix.estimators.marks import gap_test, read_marks
 from gapmix.evaluate import hide_and_score
 from gapmix.multiple import impute_many
 
@@ -263,3 +273,43 @@ def test_hidden_categories_are_judged_by_their_levels(kind):
 def test_other_engines_say_that_they_know_numbers_only(tmp_path):
     with pytest.raises(ValueError, match="knows numbers only"):
         GaussianMixture(2, engine="dask").fit(FRAME)
+
+
+@pytest.mark.parametrize("kind", ["string", "categorical", "enum", "pandas"])
+def test_stored_codes_say_what_the_plain_loop_says(kind):
+    values = ["b", None, "a", "?", "new", "b", "a", " ? ", "b"] * 3
+    declared = ["unused", "b", "new", "?", " ? ", "a"]
+    frame = {
+        "string": pl.DataFrame({"c": values}),
+        "categorical": pl.DataFrame({"c": pl.Series(values, dtype=pl.Categorical)}),
+        "enum": pl.DataFrame({"c": pl.Series(values, dtype=pl.Enum(declared))}),
+        "pandas": pd.DataFrame({"c": pd.Categorical(values, categories=declared)}),
+    }[kind]
+    is_gap = gap_test(read_marks("?"))
+    levels = np.array(["a", "b"], dtype=object)
+    stored = stored_codes(frame, 0)
+    assert stored is not None
+    shown = values_of(frame, 0)
+    expected, strange = _encode_values([None if v != v else v for v in shown], levels, is_gap)
+    found, also_strange = _encode_stored(stored, levels, is_gap)
+    np.testing.assert_array_equal(found, expected)
+    assert also_strange == strange == {"new": 3}
+    seen = find_levels(frame, 0, "'c'", is_gap, named=False).tolist()
+    assert seen == (["b", "new", "a"] if kind in ("enum", "pandas") else ["a", "b", "new"])
+
+
+def test_marks_that_are_numbers_do_not_mark_codes_of_levels():
+    frame = FRAME.assign(a=FRAME["a"].fillna(0.0))
+    marked = GaussianMixtureImputer(2, missing_values=0, random_state=0).fit(frame)
+    plain = GaussianMixtureImputer(2, random_state=0).fit(FRAME)
+    assert (marked.transform(frame) == plain.transform(FRAME)).all()
+
+
+def test_an_imputer_of_matrices_fills_codes(imputer):
+    x = imputer._read(FRAME)
+    given = imputer.impute_with_std(FRAME)
+    filled, std = on_matrices(imputer).impute_with_std(x)
+    for j, levels in dict_levels(imputer).items():
+        assert (levels[filled[:, j].astype(int)] == given[0][:, j]).all()
+    np.testing.assert_array_equal(std, given[1].astype(float))
+    assert imputer.feature_names_in_.tolist() == list(FRAME.columns)
