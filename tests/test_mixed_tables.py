@@ -258,9 +258,25 @@ def test_completions_have_levels():
 def test_hidden_categories_are_judged_by_their_levels(kind):
     given = FRAME if kind == "pandas" else pl.from_pandas(FRAME)
     result = hide_and_score(given, n_repeats=1, random_state=0)
-    mean, mixture = result.overall()
-    assert not mean.problem
-    assert not mixture.problem
+    by_name = {each.imputer: each for each in result.overall()}
+    assert list(by_name) == ["mean", "k-NN", "iterative", "mixture"]
+    assert not any(each.problem for each in by_name.values())
+    mean, mixture = by_name["mean"], by_name["mixture"]
+    assert mean.wrong == by_name["k-NN"].wrong == by_name["iterative"].wrong
+    assert by_name["k-NN"].error < mean.error
+    assert abs(mixture.sure - (1 - mixture.wrong)) < 0.1
+    assert np.log(1 / 3) < mixture.level_log_score < 0
+    classes = result.calibration("mixture")
+    cells = [each for each in result.cells if each.imputer == "mixture"]
+    assert sum(each.n for each in classes) == sum(len(each.true) for each in cells)
+    assert result.calibration("mean") == []
+    table = result.confusion("mixture", "sex")
+    assert table.levels == ("f", "m", "x")
+    sex = next(each for each in cells if each.column == "sex")
+    for i, j in np.ndindex(3, 3):
+        assert table.counts[i, j] == ((sex.true == i) & (sex.filled == j)).sum()
+    with pytest.raises(ValueError, match="no hidden level of a category 'a'"):
+        result.confusion("mixture", "a")
     assert mixture.wrong < 0.7 * mean.wrong
     assert mixture.error < mean.error
     assert "wrong levels" in result.summary()

@@ -120,6 +120,9 @@ def impute(
         bool, flag("Write all draws into one file, with a column 'draw'")
     ] = False,
     std: Annotated[bool, flag("Write the standard deviation of filled cells beside them")] = False,
+    probabilities: Annotated[
+        bool, flag("Write the probability of filled categories beside them")
+    ] = False,
     round: Annotated[bool, flag("Fill columns of whole numbers with whole numbers")] = False,
     raw: Annotated[bool, flag("Write texts that look like formulas without a leading '")] = False,
     read: ReadOptions = READ,
@@ -129,13 +132,17 @@ def impute(
     show: Shown = SHOW,
 ) -> Outcome:
     """Fill the gaps of a table."""
-    writing = Writing(output, draws, draw_column, std, round, raw, save_model, pieces.checkpoint)
+    writing = Writing(
+        output, draws, draw_column, std, probabilities, round, raw, save_model, pieces.checkpoint
+    )
     check_writing(writing)
     check_files({"the table": table, "the model": model}, writing, show.plots)
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
     if model is not None and save_model is not None:
         raise CallError("--save-model belongs to a fit: leave out --model or --save-model.")
+    if model is not None and columns.categories:
+        raise CallError("--categories belongs to a fit: a model knows its categories.")
     request, fitting, how = read_request(read, columns), _fitting(fit, show), pieces.streaming()
     with _open_screen(show, fit) as screen:
         if streaming.is_needed(table, request, how):

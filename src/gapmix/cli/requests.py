@@ -49,6 +49,7 @@ class Writing(NamedTuple):
     draws: int | None = None
     draw_column: bool = False
     std: bool = False
+    probabilities: bool = False
     round_whole: bool = False
     raw: bool = False
     model_path: Path | None = None  # also save the model

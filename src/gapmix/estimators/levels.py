@@ -118,10 +118,11 @@ def _is_category(series: Any, is_gap: IsGap) -> bool:
     if not distinct or 0 < len(texts) < len(distinct):
         return False
     # Numbers written as text are told to be so, with the marks of gaps among them.
-    return not texts or sum(map(_is_number, texts)) < 0.5 * len(texts)
+    return not texts or sum(map(is_numeral, texts)) < 0.5 * len(texts)
 
 
-def _is_number(text: str) -> bool:
+def is_numeral(text: str) -> bool:
+    """Tell whether a text is a number as Python writes it."""
     try:
         float(text)
     except ValueError:
