@@ -329,3 +329,22 @@ def test_tables_in_pieces_say_what_they_leave(gapmix, tmp_path):
     ran = gapmix(tmp_path, "impute", "t.parquet", "-o", "q.parquet", "-m", "m", *more)
     assert ran.code == 2
     assert "The model knows categories" in ran.err
+
+
+def test_tables_without_numbers_are_filled_judged_and_reported(gapmix, tmp_path):
+    words = FRAME.select("city", "grade", "word")
+    words.write_csv(tmp_path / "t.csv")
+    ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", "--raw", *FIT)
+    assert ran.code == 0, ran.err
+    expected = GaussianMixtureImputer(3, random_state=0).fit(words).impute_frame(words)
+    found = read(tmp_path / "o.csv")
+    for name in words.columns:
+        assert as_text(found[name]) == as_text(expected[name])
+    ran = gapmix(tmp_path, "evaluate", "t.csv", "--json", *FIT)
+    assert ran.code == 0, ran.err
+    scores = {each["method"]: each for each in json.loads(ran.out)["scores"]}
+    assert scores["mixture"]["relative_wrong"] < 0.8
+    assert gapmix(tmp_path, "evaluate", "t.csv", "--repeats", "1", *FIT).code == 0
+    ran = gapmix(tmp_path, "report", "t.csv", "-o", "r.html", *FIT)
+    assert ran.code == 0, ran.err
+    assert "get a wrong level" in (tmp_path / "r.html").read_text(encoding="utf-8")
