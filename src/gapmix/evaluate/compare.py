@@ -115,7 +115,7 @@ def hide_and_score(
     judged = None
     if columns is not None:
         judged = np.array([_find(each, truth, "columns: ") for each in columns], dtype=int)
-    hidden, alike = [], not (truth.levels and _repeats_itself(truth.x))
+    hidden = []
     for _ in range(n_repeats):
         rng = np.random.default_rng(random.randint(0, 2**31, size=4))
         cells = hide(
@@ -126,7 +126,6 @@ def hide_and_score(
             driver=place,
             columns=judged,
             n_levels=_count_levels(truth),
-            alike=alike,
         )
         if not cells.any():
             raise ValueError(_explain_nothing_hidden(truth.x, mechanism, share))
@@ -165,14 +164,6 @@ def _read(
         raise ValueError(f"feature_names has {len(own)} names; X has {x.shape[1]} columns.")
     levels = dict_levels(reader)
     return Truth(x[rows], rows, [str(name) for name in own], _rebuilder(X, levels), levels)
-
-
-def _repeats_itself(x: np.ndarray) -> bool:
-    """Tell whether many rows are copies of others, as in tables of few categories.
-
-    Hidden alike, they would take every row with a level from which it could be learned.
-    """
-    return len(np.unique(np.where(np.isnan(x), -np.inf, x), axis=0)) < 0.9 * len(x)
 
 
 def _count_levels(truth: Truth) -> np.ndarray | None:

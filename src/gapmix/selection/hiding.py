@@ -28,22 +28,18 @@ def hide(
     columns: np.ndarray | None = None,
     weight: np.ndarray | None = None,
     n_levels: np.ndarray | None = None,
-    alike: bool = True,
 ) -> np.ndarray:
     """Return True for the known cells to hide, (n, d), of `columns` only if they are given.
 
     Units, places of columns and names of levels (columns with `n_levels` (d,) above 0 hold codes of
-    categories) do not matter, and copies of a row are hidden alike, as one row of
-    their `weight` (n,) would be; unless they are to be hidden each by itself (`alike=False`).
+    categories) do not matter. Copies of a row are hidden alike, as one row of their `weight` (n,)
+    would be, except in tables of categories that have few distinct rows.
 
     For "mar", the chance depends on column `driver` alone, which is never hidden, and is `share`
     in rows that lack it.
     """
     observed = ~np.isnan(x)
-    if alike:
-        drawn = draw_uniform(x, np.ones(len(x)) if weight is None else weight, rng, n_levels)
-    else:
-        drawn = rng.random(x.shape)
+    drawn = draw_uniform(x, np.ones(len(x)) if weight is None else weight, rng, n_levels)
     if mechanism == "patterns":
         n = len(x)
         other = (np.arange(n) + rng.integers(1, n, size=n)) % n  # never the row itself
