@@ -484,3 +484,27 @@ def test_an_interrupted_library_fit_says_so():
     np.testing.assert_allclose(
         seen[-1].record.log_likelihood, mixture.history_[-1].log_likelihood, rtol=1e-12
     )
+
+
+def test_a_table_without_gaps_is_written_and_nothing_fitted(gapmix, tmp_path):
+    x = np.nan_to_num(make_rows())
+    write_rows(tmp_path / "in.csv", x, word=["a"] * N)
+    ran = gapmix(tmp_path, "impute", "in.csv", "-o", "out.csv", "--std")
+    assert ran.code == 0, ran.err
+    assert "No column has a gap to fill: nothing was fitted." in ran.err
+    assert "Model" not in ran.err
+    assert cells(tmp_path / "out.csv") == cells(tmp_path / "in.csv")
+    ran = gapmix(tmp_path, "impute", "in.csv", "-o", "out.csv", "--save-model", "m", *FIT)
+    assert (ran.code, (tmp_path / "m").is_file()) == (0, True), ran.err
+
+
+def test_describe_tells_kinds_and_codes(gapmix, tmp_path):
+    x = make_rows()
+    ages = ["-999" if i % 9 == 0 else str(20 + i % 50) for i in range(N)]
+    write_rows(tmp_path / "in.csv", x, age=ages, flag=[str(i % 2) for i in range(N)])
+    ran = gapmix(tmp_path, "describe", "in.csv")
+    assert ran.code == 0, ran.err
+    kinds = dict(line.split()[:2] for line in ran.out.splitlines() if line[:4] in ("age ", "flag"))
+    assert kinds == {"age": "whole", "flag": "two-valued"}
+    assert "the value -999 occurs" in ran.err
+    assert "--missing-values" in ran.err

@@ -74,10 +74,12 @@ def impute(
     """Fill the gaps of a table by a model fitted to it, or by a model from a file."""
     began = time.perf_counter()
     refuse_types(writing.path, open_table(path, reading.given).types)
-    ready = prepare(path, reading, fitting, watch, model_path)
+    wanted = writing.model_path is not None or fitting.plots is not None
+    ready = prepare(path, reading, fitting, watch, model_path, only_for_gaps=not wanted)
     read_and_fit = time.perf_counter() - began
     fit_seconds = ready.summary.seconds if ready.summary else 0.0
     if writing.model_path is not None:
+        assert ready.imputer is not None
         save_model(ready.imputer, writing.model_path, watch)
     began = time.perf_counter()
     files, filling = _write_tables(ready, writing, fitting.seed, watch)
@@ -212,22 +214,32 @@ class TableAndModel(NamedTuple):
     """A table and a model for it."""
 
     table: OpenTable  # without its matrix
-    imputer: GaussianMixtureImputer
+    imputer: GaussianMixtureImputer | None  # None if there is nothing to fill
     model: Any  # the same at work on matrices with places of levels
     summary: FitSummary | None  # if the model was fitted just now
     places: np.ndarray  # (D,) for each feature of the model, its place in the table's matrix
 
 
 def prepare(
-    path: str | Path, reading: Reading, fitting: Fitting, watch: Watch, model_path: Path | None
+    path: str | Path,
+    reading: Reading,
+    fitting: Fitting,
+    watch: Watch,
+    model_path: Path | None,
+    *,
+    only_for_gaps: bool = False,
 ) -> TableAndModel:
     """Read a table and fit a model to it, or match its columns with those of a model from a file.
 
-    The matrix is given up as soon as the model is there: rows are read again to be written.
+    The matrix is given up as soon as the model is there: rows are read again to be written. If the
+    model is wanted `only_for_gaps` and there are none to fill, there is none.
     """
     if model_path is not None:
         return _match(path, reading, fitting, load_model(model_path), watch)
     table = read_table(path, reading, watch)
+    if only_for_gaps and not count_gaps(table.scan.schema, known=False)[0]:
+        watch.note(Note("No column has a gap to fill: nothing was fitted."))
+        return TableAndModel(table, None, None, None, np.empty(0, dtype=int))
     imputer, summary = fit_imputer(table, fitting, watch)
     draw_all(table, imputer, fitting.plots, watch)
     n_features = imputer.n_features_in_
@@ -362,6 +374,8 @@ def _complete(
     ready: TableAndModel, x: np.ndarray, key: list[int] | None, writing: Writing
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return rows of the table's matrix filled by means, or by a draw, and deviations of means."""
+    if ready.model is None:
+        return x, None
     back, model, given = np.argsort(ready.places), ready.model, x[:, ready.places]
     if key is not None:
         drawn, rows = x.copy(), np.flatnonzero(np.isnan(x).any(axis=1))

@@ -8,14 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix.cli.drawing import draw_gaps
+from gapmix.cli.fitting import telling
 from gapmix.cli.models import load_model
 from gapmix.cli.reading import read_table
 from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.estimators.warning import warn_codes
+from gapmix.kinds import look, tell
 from gapmix.plan.patterns import count_rows, find_patterns
 from gapmix.plan.planner import make_plan
 from gapmix.solvers.calibrate import costs_for
 from gapmix.tables.schema import NUMBER, feature_names, features, unique_names
+from gapmix.wording import quote
 
 MAX_PATTERNS = 8  # the most frequent ones, listed
 
@@ -70,15 +74,18 @@ def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch)
     facts = []
     for j, column in enumerate(schema.columns):
         low = mean = high = None
+        kind = column.kind
         if column.kind == NUMBER:
             values = matrix[:, place[j]]
+            kind = tell(look(values))
             low, mean, high = (float(f(values)) for f in (np.nanmin, np.nanmean, np.nanmax))
         share = column.n_missing / schema.n_rows
         facts.append(
-            ColumnFacts(
-                labels[j], column.kind, column.n_missing, share, low, mean, high, column.levels
-            )
+            ColumnFacts(labels[j], kind, column.n_missing, share, low, mean, high, column.levels)
         )
+    numbers = [f for f, j in enumerate(layout) if schema.columns[j].kind == NUMBER]
+    with telling(watch):
+        warn_codes(matrix[:, numbers], np.ones(len(matrix)), [quote(names[f]) for f in numbers])
     observed = ~np.isnan(matrix)
     every = find_patterns(observed)
     rows = count_rows(every)
