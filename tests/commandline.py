@@ -79,7 +79,9 @@ class CommandLine:
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         code = json.loads(self._process.stdout.readline())
-        out, err = (Path(files[name]).read_bytes().decode() for name in ("out", "err"))
+        out, err = (
+            Path(files[name]).read_bytes().decode(errors="replace") for name in ("out", "err")
+        )
         return Ran(code, out, err)
 
     def close(self) -> None:

@@ -251,6 +251,13 @@ def test_what_is_left_of_geometric_gains_is_exact():
     assert stopping.to_limit([-1.0, -1.0, -1.0]) == 0.0
 
 
+def test_gains_below_a_fall_are_rounding_error():
+    wavering = [-1e7, -1e7 + 1e-3, -1e7 + 5e-4, -1e7 + 1.2e-3, -1e7 + 6e-4]
+    assert stopping.rounding_error(wavering) == pytest.approx(6e-4, rel=1e-2)
+    assert stopping.to_limit(wavering) == 0.0
+    assert stopping.rounding_error([-2.0, -1.0]) == stopping.NOISE * np.spacing(1.0)
+
+
 def test_slow_creep_is_not_called_convergence():
     X = chain(missing=0.75)
     best = fit(X, 1, tol=0, max_iter=600).lower_bound_

@@ -10,7 +10,7 @@ import pytest
 from bad_tables import assert_usable, copied_column, fit_quietly, make_table, raises
 from every_estimator import KINDS, NEW
 
-from gapmix import GaussianMixture
+from gapmix import GaussianMixture, GaussianMixtureImputer
 
 # ------------------------------------------------------------------ weights
 
@@ -423,3 +423,10 @@ def test_a_collapse_without_regulariser_is_explained():
             pd.DataFrame(copied_column(1.0), columns=["left", "right", "copy"])
         )
     assert "'copy'" in str(caught.value)
+
+
+@pytest.mark.parametrize("estimator", [GaussianMixture(1), GaussianMixtureImputer()])
+def test_a_ridge_beyond_all_use_is_refused(estimator):
+    estimator.set_params(reg_covar=1e308)
+    with pytest.raises(ValueError, match=r"reg_covar=1e\+308 is too large: at most 1e\+100"):
+        estimator.fit(np.random.default_rng(0).normal(size=(20, 2)))

@@ -20,7 +20,7 @@ from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
 from gapmix.kernels import levels, twins
 from gapmix.parameters import Parameters
-from gapmix.plan.rows import prepare_rows
+from gapmix.plan.rows import lay_out_rows, prepare_rows
 from gapmix.solvers import SOLVERS
 from gapmix.structures.regularizer import Regularizer
 from gapmix.threads import open_engine
@@ -146,7 +146,7 @@ def test_scores_hold_in_the_tails_against_60_digits(seed):
     )
     x = rng.normal(scale=30.0, size=(12, 1))
     codes = np.column_stack([rng.integers(-1, n, 12) for n in n_levels]).astype(np.int32)
-    rows = prepare_rows(x, np.ones(12), 3, codes=codes)
+    rows = lay_out_rows(x, 3, codes=codes)
     solver = SOLVERS["dual"]
     with open_engine(1) as engine:
         ready = density.conditional.ReadyDensity(solver, solver.prepare(parameters), parameters)

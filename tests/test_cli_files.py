@@ -222,7 +222,8 @@ EXACT = {
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("output", ["o.parquet", "o.csv"])
 @pytest.mark.parametrize(
-    "options", [(), ("--round",), ("--checkpoint", "state"), ("--checkpoint", "state", "--round")]
+    "options",
+    [(), ("--raw-means",), ("--checkpoint", "state"), ("--checkpoint", "state", "--raw-means")],
 )
 def test_observed_cells_of_every_type_come_back_exactly(gapmix, tmp_path, name, output, options):
     x = make_rows()
@@ -246,10 +247,25 @@ def test_observed_cells_of_every_type_come_back_exactly(gapmix, tmp_path, name, 
 def test_large_integers_in_text_come_back_exactly_as_parquet(gapmix, tmp_path):
     texts = ["" if v is None else str(v) for v in LARGE]
     write_rows(tmp_path / "t.csv", make_rows(), n=texts, id=[str(2**60 + i) for i in range(N)])
-    for options in ((), ("--round",)):
+    for options in ((), ("--raw-means",)):
         ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.parquet", *options, *FIT)
         assert ran.code == 0, ran.err
         after = pl.read_parquet(tmp_path / "o.parquet")
         assert after["n"].dtype == pl.Int64
         assert all(b == a for a, b in zip(LARGE, after["n"], strict=True) if a is not None)
         assert after["id"].to_list() == [2**60 + i for i in range(N)]
+
+
+@pytest.mark.parametrize("others", [[], ["0.5"]])
+def test_whole_numbers_that_no_type_holds_stay_text_as_parquet(gapmix, tmp_path, others):
+    base = 2**60 if others else 10**22  # beside fractions, 64 bits are of no help either
+    texts = ["" if v is None else str(base + v % 100) for v in LARGE]
+    texts[: len(others)] = others
+    write_rows(tmp_path / "t.csv", make_rows(), n=texts)
+    assert gapmix(tmp_path, "fit", "t.csv", "-o", "model", *FIT).code == 0
+    for options in (FIT, ("--model", "model")):
+        ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.parquet", *options)
+        assert ran.code == 0, ran.err
+        after = pl.read_parquet(tmp_path / "o.parquet")["n"]
+        assert after.dtype == pl.String
+        assert all(b == a if a else float(b) for a, b in zip(texts, after, strict=True))

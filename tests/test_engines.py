@@ -312,3 +312,9 @@ class Wrapped:
 def first_value(spec):
     time.sleep(0.01 * (int(spec.piece.x[0, 0]) % 4 == 0))
     return spec.piece.x[0, 0]
+
+
+def test_a_secure_address_without_certificates_is_an_error_that_names_it():
+    mixture = GaussianMixture(1, engine="tls://127.0.0.1:9")
+    with pytest.raises(EngineError, match=r"engine='tls://127.0.0.1:9': .* certificates"):
+        mixture.fit(open_source(np.random.default_rng(0).normal(size=(50, 3))))

@@ -14,6 +14,7 @@ ROOMS = [
     "storage",
     "units",
     "categories",
+    "kinds",
     "threads",
     "plan",
     "parameters",

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from every_estimator import NEW
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
+from sklearn.datasets import load_diabetes, load_wine
 
 from gapmix import GaussianMixtureClassifier, GaussianMixtureImputer, GaussianMixtureRegressor
 from gapmix.selection import choose
@@ -17,6 +18,7 @@ from gapmix.selection.hiding import hide, hide_rows
 from gapmix.selection.sizes import (
     SIZES,
     Candidate,
+    expect_widths,
     grow,
     list_sizes,
     measure_error,
@@ -292,3 +294,39 @@ def test_sizes_chosen_fill_hidden_groups_better_than_one_gaussian():
         filled = GaussianMixtureImputer(n_components, random_state=0).fit_transform(x)
         error[n_components] = np.sqrt(np.mean((filled - complete)[gaps] ** 2))
     assert error["auto"] < 0.7 * error[1]
+
+
+# ------------------------------------------------------------------ intervals
+
+
+def test_few_rows_need_the_wider_intervals_that_a_regression_on_them_needs():
+    n, d, rng = 25, 4, np.random.default_rng(0)
+    width = []
+    for _ in range(4000):  # a cell told from d - 1 others by least squares, as sure as the fit is
+        x = np.column_stack([np.ones(n + 1), rng.normal(size=(n + 1, d - 1))])
+        y = rng.normal(size=n + 1)
+        fit = np.linalg.lstsq(x[:n], y[:n])[0]
+        away = abs(y[n] - x[n] @ fit) / np.sqrt(np.mean((y[:n] - x[:n] @ fit) ** 2))
+        width.append(2.0 * norm.cdf(away) - 1.0)
+    levels = [0.5, 0.8, 0.9]
+    wanted = np.quantile(expect_widths(n, d), levels)
+    np.testing.assert_allclose(np.quantile(width, levels), wanted, atol=0.02)
+    even = (np.arange(100) + 0.5) / 100
+    assert (expect_widths(n, d) > even).all()
+    np.testing.assert_allclose(expect_widths(1e6, d), even, atol=1e-5)
+
+
+def test_intervals_of_sixty_rows_hold_what_is_asked_for():
+    rng = np.random.default_rng(0)
+    tables = [load_wine().data, load_diabetes().data[:, [0, *range(2, 10)]]]
+    tables.append(rng.normal(size=(500, 6)) @ rng.normal(size=(6, 6)))
+    held = []
+    for seed in range(5):
+        for table in tables:
+            rng = np.random.default_rng(seed)
+            x = table[rng.permutation(len(table))[:60]]
+            gaps = rng.random(x.shape) < 0.2
+            shown = np.where(gaps, np.nan, x)
+            low, high = GaussianMixtureImputer(random_state=0).fit(shown).intervals(shown, 0.9)
+            held.append(((low <= x) & (x <= high))[gaps].mean())
+    assert 0.88 < np.mean(held) < 0.92

@@ -70,7 +70,7 @@ def make_rows(n: int = 90, *, gaps: float = 0.15) -> np.ndarray:
         GaussianMixtureRegressor(),
         GaussianMixtureRegressor(n_components=2),
         GaussianMixtureClassifier(),
-        GaussianMixtureClassifier(n_components=1, calibrate=False, covariance_type="tied", max_iter=500),
+        GaussianMixtureClassifier(n_components=1, calibrate=False, covariance_type="tied"),
         GaussianMixtureClassifier(use_unlabelled=True, class_weight="balanced"),
     ]
 )

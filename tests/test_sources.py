@@ -17,7 +17,8 @@ from gapmix import GaussianMixture
 from gapmix import units as scaling
 from gapmix.engines import pieces as in_pieces
 from gapmix.engines import sources
-from gapmix.engines.sources import SourceError, open_source, read, read_memory
+from gapmix.engines.budget import read_memory
+from gapmix.engines.sources import SourceError, open_source, read
 from gapmix.estimators.pieces import impute_source
 from gapmix.fitting.progress import listening
 
@@ -285,3 +286,24 @@ def test_whole_numbers_beyond_float64_are_read(tmp_path):
     pq.write_table(table, tmp_path / "t.parquet")
     x = read(open_source(tmp_path / "t.parquet").pieces[0])
     np.testing.assert_array_equal(x, [[2.0**60, 2.0**64], [np.nan, 0.0], [3.0, np.nan]])
+
+
+@pytest.mark.parametrize("n_bytes", [0, 5, 60, 400])
+def test_a_npy_file_that_is_not_whole_is_refused_by_name(tmp_path, n_bytes):
+    path = tmp_path / "t.npy"
+    np.save(path, np.ones((50, 3)))
+    path.write_bytes(path.read_bytes()[:n_bytes])
+    wanted = f"t.npy: not a whole .npy file of numbers; it has {n_bytes} bytes"
+    for use in (open_source, GaussianMixture(1).fit):
+        with pytest.raises(SourceError, match=wanted):
+            use(path)
+
+
+def test_a_npy_file_with_a_damaged_header_is_refused_by_name(tmp_path):
+    path = tmp_path / "t.npy"
+    np.save(path, np.ones((50, 3)))
+    raw = path.read_bytes()
+    for damaged in (raw.replace(b"(50, 3)", b"(50, 3q"), b"x" * 200):
+        path.write_bytes(damaged)
+        with pytest.raises(SourceError, match=r"t\.npy: not a whole .* numpy\.save"):
+            open_source(path)

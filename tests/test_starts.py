@@ -12,7 +12,7 @@ from gapmix import GaussianMixture
 from gapmix.em.records import Settings
 from gapmix.em.run import run
 from gapmix.parameters import Parameters
-from gapmix.plan.rows import prepare_rows
+from gapmix.plan.rows import lay_out_rows, prepare_rows
 from gapmix.solvers import SOLVERS
 from gapmix.starts import regroup
 from gapmix.structures.regularizer import Regularizer
@@ -91,7 +91,7 @@ def test_every_move_tried_is_a_lower_bound_even_where_components_overlap(seed):
     )
     asked, solver = settings(), SOLVERS["dual"]
     with open_engine(1) as engine:
-        rows = prepare_rows(table.x, table.weight, 4)
+        rows = lay_out_rows(table.x, 4)
         prepared = regroup.ReadyDensity(solver, solver.prepare(before), before)
         resp = regroup.score(prepared, rows, engine).resp
         local = regroup.Local(solver, table, asked, engine)

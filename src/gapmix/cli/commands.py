@@ -120,7 +120,9 @@ def impute(
         bool, flag("Write all draws into one file, with a column 'draw'")
     ] = False,
     std: Annotated[bool, flag("Write the standard deviation of filled cells beside them")] = False,
-    round: Annotated[bool, flag("Fill columns of whole numbers with whole numbers")] = False,
+    raw_means: Annotated[
+        bool, flag("Write means as they are, not as values of the column")
+    ] = False,
     raw: Annotated[bool, flag("Write texts that look like formulas without a leading '")] = False,
     read: ReadOptions = READ,
     columns: ColumnOptions = USE,
@@ -129,7 +131,9 @@ def impute(
     show: Shown = SHOW,
 ) -> Outcome:
     """Fill the gaps of a table."""
-    writing = Writing(output, draws, draw_column, std, round, raw, save_model, pieces.checkpoint)
+    writing = Writing(
+        output, draws, draw_column, std, raw_means, raw, save_model, pieces.checkpoint
+    )
     check_writing(writing)
     check_files({"the table": table, "the model": model}, writing, show.plots)
     if show.json and output is None:

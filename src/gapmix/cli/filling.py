@@ -19,6 +19,7 @@ from gapmix.cli.models import load_model, marks_of, save_model, schema_of
 from gapmix.cli.reading import OpenTable, read_bounds, read_table
 from gapmix.cli.requests import Fitting, Reading, Watch, Writing
 from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.kinds import to_possible
 from gapmix.storage.tablefiles import Dialect, is_parquet
 from gapmix.tables.coding import (
     Output,
@@ -256,7 +257,8 @@ def writing_to(
 def apply_options(imputer: GaussianMixtureImputer, fitting: Fitting, schema: Schema) -> None:
     """Let a model from a file work with the threads and within the bounds asked for."""
     bounds = {**(imputer.bounds or {}), **(read_bounds(fitting.bounds, schema) or {})}
-    imputer.set_params(n_jobs=fitting.threads, bounds=bounds or None)
+    limits = imputer.limits if fitting.limits else None
+    imputer.set_params(n_jobs=fitting.threads, bounds=bounds or None, limits=limits)
 
 
 def tell_extra(schema: Schema, watch: Watch) -> None:
@@ -289,6 +291,7 @@ def _match(
             n_missing=found.n_missing,
             whole=found.whole if found.kind == NUMBER else column.whole,
             large=found.large,
+            long=found.long,
         )
         for column, found in zip(match.schema.columns, seen.schema.columns, strict=True)
     ]
@@ -307,7 +310,7 @@ def _write_tables(
     schema, dialect = ready.table.scan.schema, ready.table.source.dialect
     n_unknown, seconds = 0, 0.0
     for target, draws in files.items():
-        output = Output(writing.std, writing.round_whole, is_parquet(target))
+        output = Output(writing.std, writing.raw_means, is_parquet(target))
         names = output_names(schema, output)
         if writing.draw_column:
             names = [_new_name("draw", names), *names]
@@ -319,7 +322,7 @@ def _write_tables(
                     key = None if draw is None else [seed, draw, number]
                     encoded = encode(chunk, schema, ready.table.marks, dialect)
                     began = time.perf_counter()
-                    filled, std = _complete(ready, encoded.x, key, std=writing.std)
+                    filled, std = _complete(ready, encoded.x, key, writing)
                     seconds += time.perf_counter() - began
                     made = decode(chunk, schema, encoded, filled, std, output, dialect)
                     n_unknown += encoded.n_unknown
@@ -340,19 +343,24 @@ def _write_tables(
 
 
 def _complete(
-    ready: TableAndModel, x: np.ndarray, key: list[int] | None, *, std: bool
+    ready: TableAndModel, x: np.ndarray, key: list[int] | None, writing: Writing
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return rows of the table's matrix filled by means, or by a draw, and deviations of means."""
-    back = np.argsort(ready.places)
-    if key is None and std:
-        filled, deviations = ready.imputer.impute_with_std(_rows(ready, x))
-        return filled[:, back], deviations[:, back]
-    if key is None:  # indicators, if there are any, stand behind the columns
-        return np.asarray(ready.imputer.transform(_rows(ready, x)))[:, back], None
-    drawn, rows = x.copy(), np.flatnonzero(np.isnan(x).any(axis=1))
-    if rows.size:
-        drawn[rows] = ready.imputer.sample(_rows(ready, x[rows]), 1, _random(key))[0][:, back]
-    return drawn, None
+    back, imputer = np.argsort(ready.places), ready.imputer
+    if key is not None:
+        drawn, rows = x.copy(), np.flatnonzero(np.isnan(x).any(axis=1))
+        if rows.size:
+            drawn[rows] = imputer.sample(_rows(ready, x[rows]), 1, _random(key))[0][:, back]
+        return drawn, None
+    std = None
+    if writing.std:
+        filled, deviations = imputer.impute_with_std(_rows(ready, x))
+        std = deviations[:, back]
+    else:  # indicators, if there are any, stand behind the columns
+        filled = np.asarray(imputer.transform(_rows(ready, x)))[:, : len(back)]
+    if not writing.raw_means:
+        filled = to_possible(imputer.possible(), x[:, ready.places], filled)
+    return filled[:, back], std
 
 
 def _rows(ready: TableAndModel, x: np.ndarray) -> Any:

@@ -97,6 +97,7 @@ def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:
         tol=fitting.tol,
         random_state=fitting.seed,
         n_jobs=fitting.threads,
+        limits=fitting.limits,
     )
 
 

@@ -141,6 +141,9 @@ class FitOptions:
         tuple[str, ...],
         _list("COLUMN=LOW:HIGH, either may be left out: --bounds rain=0:", MODEL),
     ] = ()
+    no_limits: Annotated[
+        bool, flag("Let what is filled leave the range that its column shows", MODEL)
+    ] = False
     seed: Annotated[int, Parameter(help="Same seed, same result", group=MODEL)] = DEFAULTS.seed
     threads: Annotated[int | None, Parameter(help="Threads; all cores by default", group=MODEL)] = (
         None
@@ -170,6 +173,7 @@ class FitOptions:
             self.seed,
             self.threads,
             self.bounds,
+            None if self.no_limits else "seen",
             plots,
         )
 

@@ -16,6 +16,7 @@ from gapmix.engines.sources import (
     Source,
     SourceError,
     list_parquet,
+    open_npy,
     open_source,
     read_columns,
 )
@@ -90,10 +91,7 @@ def check_path(path: str | Path) -> Path:
 def read_layout(path: Path) -> Layout:
     """Return names, types and numbers of gaps of the columns, without reading any row."""
     if path.suffix == ".npy" and not path.is_dir():
-        try:
-            shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
-        except Exception as error:  # a damaged header is read as Python, and fails in many ways
-            raise SourceError(f"{path}: not a whole .npy file ({error}).") from error
+        shape = open_npy(path).shape
         if len(shape) != 2:
             raise SourceError(f"{path}: it has {len(shape)} dimensions; a table has two.")
         n_rows, d = shape
@@ -224,11 +222,10 @@ def polars_types(layout: Layout) -> dict[str, Any]:
     return dict(to_polars(layout.types.empty_table(), layout.names).schema)
 
 
-def output_types(table: PieceTable, *, round_whole: bool) -> Any:
+def output_types(table: PieceTable, *, raw_means: bool) -> Any:
     """Return the pyarrow schema of what is written: types stay where they can hold what is filled.
 
-    Whole numbers become floats where a gap is filled, unless they are to be rounded or floats would
-    change them.
+    Whole numbers become floats where a gap gets a mean as it is, unless floats would change them.
     """
     arrow, kinds = need("pyarrow", "cli"), need("pyarrow.types", "cli")
     layout = table.layout
@@ -238,7 +235,7 @@ def output_types(table: PieceTable, *, round_whole: bool) -> Any:
     fields = []
     for field, n_missing in zip(layout.types, layout.n_missing, strict=True):
         kind = field.type
-        rounded = round_whole or n_missing == 0 or field.name in layout.large
+        rounded = not raw_means or n_missing == 0 or field.name in layout.large
         if field.name in used and kinds.is_integer(kind) and not rounded:
             kind = arrow.float64()
         fields.append(arrow.field(field.name, kind))
@@ -298,7 +295,7 @@ def _cast(cells: Any, field: Any) -> Any:
     except need("pyarrow", "cli").ArrowInvalid as error:
         raise TableError(
             f"Column {quote(field.name)} has gaps and whole numbers beyond 2^53, which floats "
-            "would change: --round keeps them whole, --leave-out passes the column through."
+            "would change: leave out --raw-means, or --leave-out passes the column through."
         ) from error
 
 

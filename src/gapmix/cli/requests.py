@@ -32,6 +32,7 @@ class Fitting(NamedTuple):
     seed: int = 0
     threads: int | None = None
     bounds: tuple[str, ...] = ()  # "column=low:high"
+    limits: str | None = "seen"  # None lets fills leave the range seen
     plots: Path | None = None  # folder for pictures
 
 
@@ -49,7 +50,7 @@ class Writing(NamedTuple):
     draws: int | None = None
     draw_column: bool = False
     std: bool = False
-    round_whole: bool = False
+    raw_means: bool = False  # as they are, instead of the nearest value that a column can have
     raw: bool = False
     model_path: Path | None = None  # also save the model
     checkpoint: Path | None = None  # of the fit

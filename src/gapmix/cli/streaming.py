@@ -30,13 +30,15 @@ from gapmix.cli.pieces import (
 from gapmix.cli.reading import find_limit, read_bounds
 from gapmix.cli.requests import Fitting, Reading, Streaming, Watch, Writing
 from gapmix.em import checkpoint
+from gapmix.engines.budget import DEFAULT_MEMORY
 from gapmix.engines.contract import EngineError
-from gapmix.engines.sources import DEFAULT_MEMORY, ParquetPiece, Source, read
+from gapmix.engines.sources import Source, read
 from gapmix.estimators.base import HANDED_ON
-from gapmix.estimators.imputer import GaussianMixtureImputer, allowed_values, as_imputer
+from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.pieces import fill_source
 from gapmix.fitting.progress import listening
+from gapmix.kinds import ColumnValues, join, look, only_limits
 from gapmix.starts.kmeans import MAX_SAMPLE
 from gapmix.tables.coding import match_columns
 from gapmix.tables.dialect import TableError
@@ -160,9 +162,9 @@ def _fit(
         )
         _tell_resume(how, watch)
         mixture.fit(table.source)
-        constant = find_constants(table.source)
+        seen = look_at_pieces(table.source)
     mixture.set_params(engine="threads", n_jobs=None, checkpoint=None)  # it goes to other places
-    imputer = as_imputer(mixture, imputer, constant)
+    imputer = as_imputer(mixture, imputer, seen)
     imputer.columns_ = columns_to_plain(schema)
     return PiecesAndModel(table, imputer, ear.sum_up(imputer))
 
@@ -187,24 +189,13 @@ def _find_size(
     return 1 if best is None else best.n_components
 
 
-def find_constants(source: Source) -> np.ndarray:
-    """Return the value of columns whose observed values are all the same, NaN for others, (d,).
-
-    Columns are read on only as long as they may be constant.
-    """
-    low, high = np.full(source.d, np.inf), np.full(source.d, -np.inf)
-    open_columns = np.arange(source.d)
+def look_at_pieces(source: Source) -> tuple[ColumnValues, ...]:
+    """Return what the columns of a table show."""
+    seen = [ColumnValues()] * source.d
     for piece in source.pieces:
-        if isinstance(piece, ParquetPiece):
-            x = read(piece._replace(columns=tuple(piece.columns[j] for j in open_columns)))
-        else:
-            x = read(piece)[:, open_columns]
-        low[open_columns] = np.fmin(low[open_columns], np.fmin.reduce(x, axis=0))
-        high[open_columns] = np.fmax(high[open_columns], np.fmax.reduce(x, axis=0))
-        open_columns = np.flatnonzero(low >= high)  # equal, or nothing seen so far
-        if not open_columns.size:
-            break
-    return np.where(low == high, low, np.nan)
+        x = read(piece)
+        seen = [join(each, look(x[:, j])) for j, each in enumerate(seen)]
+    return tuple(seen)
 
 
 def draw_rows(source: Source, seed: int) -> np.ndarray:
@@ -278,13 +269,16 @@ def _fill(
     """Write the table with its gaps filled; return how many there were in each column used."""
     assert writing.path is not None
     table = ready.table
-    types = output_types(table, round_whole=writing.round_whole)
+    types = output_types(table, raw_means=writing.raw_means)
     mixture = copy.copy(ready.imputer.mixture_)
     mixture.set_params(engine=how.scheduler or "threads", n_jobs=fitting.threads)
     watch.stage(f"Writing {writing.path.name}", len(table.source.pieces), "pieces")
     n_filled = np.zeros(table.source.d, dtype=int)
     source = table.source._replace(names=None)
-    parts = fill_source(mixture, source, allowed_values(ready.imputer))
+    possible = ready.imputer.possible()
+    if writing.raw_means:
+        possible = only_limits(possible)
+    parts = fill_source(mixture, source, possible)
     with (
         telling(watch),
         writing_to(writing.path, types.names, None, watch, raw=writing.raw) as sink,

@@ -1,8 +1,12 @@
-"""What a mixture says about rows with gaps: densities, filled values, their spread, draws."""
+"""What a mixture says about rows with gaps: densities, filled values, their spread, draws.
+
+Rows are worked on in blocks, each made when its turn comes (`plan.rows.take_block`) and forgotten
+after its results are in their place: beside the table and what is returned there is little else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +15,10 @@ from scipy.special import ndtr, ndtri
 from gapmix.em.records import Engine
 from gapmix.em.steps import look
 from gapmix.parameters import Parameters
-from gapmix.plan.rows import Block, Rows, expand, prepare_rows, restore_order
+from gapmix.plan.rows import Block, Layout, expand, lay_out_rows, take_block
 from gapmix.solvers import Completed, Solver
 from gapmix.structures.mixtures import dense_covariances, members
+from gapmix.units import Scaling, to_user
 
 QUANTILE_STEPS = 400  # most halvings of a bracket; some 55 do unless components are far apart
 
@@ -34,48 +39,75 @@ class Scores(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """Rows with gaps filled by their conditional mean, in the original order, internal units."""
+    """Rows with gaps filled by their conditional mean, in the original order and units."""
 
     mean: np.ndarray  # (n, d)
     std: (
         np.ndarray
     )  # (n, d) conditional standard deviation, 0 where observed; (n, 0) if not asked for
-    resp: np.ndarray  # (n, K)
+    resp: np.ndarray  # (n, K) where there are categories, else (n, 0)
 
 
-def score(ready: ReadyDensity, rows: Rows, engine: Engine) -> Scores:
+def score(ready: ReadyDensity, layout: Layout, engine: Engine) -> Scores:
     """Return log p(x_o) and responsibilities of every row."""
+    n = len(layout.x)
+    scores = Scores(np.empty(n), np.empty((n, len(ready.parameters.weights))))
 
-    def score_block(block: Block) -> tuple[np.ndarray, np.ndarray]:
+    def score_block(block: Block, row: np.ndarray) -> None:
         visit = ready.solver.visit(ready.state, block)
-        return look(ready.parameters, block, visit.log_density)
+        log_prob, scores.resp[row] = look(ready.parameters, block, visit.log_density)
+        if layout.units is not None:  # one factor 1 / scale for each observed value
+            log_unit = np.where(block.observed, np.log(layout.units.scale), 0.0).sum(axis=1)
+            log_prob = log_prob - expand(log_unit, block)
+        scores.log_prob[row] = log_prob
 
-    return Scores(*_join(engine.map(score_block, rows.blocks), rows))
+    _visit(score_block, layout, engine)
+    return scores
 
 
-def fill(ready: ReadyDensity, rows: Rows, engine: Engine, *, spread: bool = False) -> Filled:
+def _visit(work: Callable[[Block, np.ndarray], None], layout: Layout, engine: Engine) -> None:
+    """Do the work on every block, which is given with the numbers of its rows in the table."""
+
+    def visit(span: slice) -> None:
+        work(take_block(layout, span), layout.patterns.order[span])
+
+    for _ in engine.map(visit, layout.spans):
+        pass
+
+
+def _in_units(values: np.ndarray, units: Scaling | None) -> np.ndarray:
+    return values if units is None else to_user(values, units)
+
+
+def fill(ready: ReadyDensity, layout: Layout, engine: Engine, *, spread: bool = False) -> Filled:
     """Return E[x | x_o] = sum_j p(j | x_o) E[x | x_o, j], and its standard deviation if asked for.
 
     The variance is the mean of the components' variances plus the variance of their means. Without
     it, the same means in a third of the time.
     """
-    means = ready.parameters.means
+    means, units = ready.parameters.means, layout.units
+    n, d = layout.x.shape
+    n_kept = len(means) if ready.parameters.categories else 0
+    result = Filled(np.empty((n, d)), np.empty((n, spread * d)), np.empty((n, n_kept)))
 
-    def fill_block(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def fill_block(block: Block, row: np.ndarray) -> None:
         completed, resp = _complete(ready, block, spread=spread)
         each = completed.deviation + means[:, None, :]  # (K, n_b, d)
         mean = np.einsum("nk,knd->nd", resp, each)
+        result.resp[row] = resp[:, :n_kept]
         observed = expand(block.observed, block)
-        filled = np.where(observed, block.x, mean)
+        result.mean[row] = np.where(observed, layout.x[row], _in_units(mean, units))
         if not spread:
-            return filled, np.empty((len(mean), 0)), resp
+            return
         variance = np.zeros_like(mean)
         for k in range(len(each)):
             within = expand(completed.variance[k], block)
             variance += resp[:, k, None] * (within + (each[k] - mean) ** 2)
-        return filled, np.where(observed, 0.0, np.sqrt(variance)), resp
+        std = np.where(observed, 0.0, np.sqrt(variance))
+        result.std[row] = std if units is None else std * units.scale
 
-    return Filled(*_join(engine.map(fill_block, rows.blocks), rows))
+    _visit(fill_block, layout, engine)
+    return result
 
 
 def _complete(ready: ReadyDensity, block: Block, *, spread: bool) -> tuple[Completed, np.ndarray]:
@@ -84,52 +116,54 @@ def _complete(ready: ReadyDensity, block: Block, *, spread: bool) -> tuple[Compl
     return completed, look(ready.parameters, block, completed.log_density)[1]
 
 
-def _join(parts: Iterable[tuple[np.ndarray, ...]], rows: Rows) -> Iterator[np.ndarray]:
-    """Yield the arrays of all blocks joined, rows in their original order."""
-    for arrays in zip(*parts, strict=True):
-        yield restore_order(np.concatenate(arrays), rows)
-
-
-def quantiles(ready: ReadyDensity, rows: Rows, levels: np.ndarray, engine: Engine) -> np.ndarray:
+def quantiles(
+    ready: ReadyDensity, layout: Layout, levels: np.ndarray, engine: Engine
+) -> np.ndarray:
     """Return quantiles of every gap given the rest of its row, (len(levels), n, d).
 
-    Observed cells are left NaN. The conditional distribution of a cell is a mixture of the
-    components' Gaussians, so its quantiles are roots of a sum of normal distribution functions.
+    Observed cells come back as they were. The conditional distribution of a cell is a mixture of
+    the components' Gaussians, so its quantiles are roots of a sum of normal distribution functions.
     """
     means = ready.parameters.means
+    result = np.empty((len(levels), *layout.x.shape))
 
-    def quantiles_of_block(block: Block) -> tuple[np.ndarray, ...]:
+    def quantiles_of_block(block: Block, place: np.ndarray) -> None:
         completed, resp = _complete(ready, block, spread=True)
         row, column = np.nonzero(~expand(block.observed, block))
         mean = completed.deviation[:, row, column] + means[:, column]  # (K, cells)
         within = np.stack([expand(each, block)[row, column] for each in completed.variance])
-        result = np.full((len(levels), *block.x.shape), np.nan)
         for each, level in zip(result, levels, strict=True):
-            each[row, column] = mixture_quantile(float(level), resp[row].T, mean, np.sqrt(within))
-        return tuple(result)
+            inside = np.zeros(block.x.shape)
+            inside[row, column] = mixture_quantile(float(level), resp[row].T, mean, np.sqrt(within))
+            values, shown = _in_units(inside, layout.units), layout.x[place]
+            each[place] = np.where(np.isnan(shown), values, shown)
 
-    return np.stack(list(_join(engine.map(quantiles_of_block, rows.blocks), rows)))
+    _visit(quantiles_of_block, layout, engine)
+    return result
 
 
-def distribution(ready: ReadyDensity, rows: Rows, values: np.ndarray, engine: Engine) -> np.ndarray:
-    """Return P(gap <= value | rest of the row) for values (n, d), NaN where there is no gap."""
+def distribution(
+    ready: ReadyDensity, layout: Layout, values: np.ndarray, engine: Engine
+) -> np.ndarray:
+    """Return P(gap <= value | rest of the row) for values (n, d), NaN where there is no gap.
+
+    Values are in internal units.
+    """
     means = ready.parameters.means
-    ends = np.cumsum([len(block.x) for block in rows.blocks])
-    parts = np.split(values[rows.patterns.order], ends[:-1])
+    whole = np.empty(layout.x.shape)
 
-    def distribution_of_block(item: tuple[Block, np.ndarray]) -> tuple[np.ndarray]:
-        block, value = item
+    def distribution_of_block(block: Block, row: np.ndarray) -> None:
         completed, resp = _complete(ready, block, spread=True)
         gaps = ~expand(block.observed, block)
         result = np.where(gaps, 0.0, np.nan)
         for k, mean in enumerate(means):
-            away = value - mean - completed.deviation[k]
+            away = values[row] - mean - completed.deviation[k]
             std = np.where(gaps, np.sqrt(expand(completed.variance[k], block)), 1.0)
             result += resp[:, k, None] * ndtr(away / std)
-        return (result,)
+        whole[row] = result
 
-    items = list(zip(rows.blocks, parts, strict=True))
-    return next(_join(engine.map(distribution_of_block, items), rows))
+    _visit(distribution_of_block, layout, engine)
+    return whole
 
 
 def mixture_quantile(
@@ -180,11 +214,11 @@ def draw(
         if not row.size:
             continue
         noise = rng.standard_normal((row.size, d)) @ np.linalg.cholesky(sigma[k]).T
-        rows = prepare_rows(x[row] - noise, np.ones(row.size), 1)
+        layout = lay_out_rows(x[row] - noise, 1)
         state = solver.prepare(members(parameters, (k,)))
-        filled = np.concatenate(
-            [solver.complete(state, block, spread=False).deviation[0] for block in rows.blocks]
-        )
-        values = restore_order(filled, rows) + parameters.means[k] + noise
-        result[which, row] = np.where(observed[row], x[row], values)
+        for span in layout.spans:
+            filled = solver.complete(state, take_block(layout, span), spread=False).deviation[0]
+            at = layout.patterns.order[span]
+            values = filled + parameters.means[k] + noise[at]
+            result[which[at], row[at]] = np.where(observed[row[at]], x[row[at]], values)
     return result, chosen

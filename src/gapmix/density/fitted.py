@@ -1,8 +1,10 @@
 """A fitted mixture at work on new rows: densities, filled values, quantiles and draws.
 
 Rows are tables (n, D) with categories as codes, NaN where missing, in the columns that `n_levels`
-tells. Everything here is in the user's units, and every row is treated by itself: its answer
-depends neither on the rows beside it nor on the order of the columns.
+tells. Everything here is in the user's units, and every row is treated by itself: the rows beside
+it and the order of the columns change its answer by rounding only, since sums are taken in another
+order (matrix products of other shapes; below 1e-11 standard deviations in `tests/test_promises.py`,
+more where a covariance is nearly singular). The number of threads changes no bit.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from gapmix.categories import is_mixed, join_table, split_table
 from gapmix.density import conditional
 from gapmix.density.conditional import Filled, ReadyDensity, Scores
 from gapmix.parameters import Parameters
-from gapmix.plan.rows import Rows, prepare_rows
+from gapmix.plan.rows import Layout, lay_out_rows
 from gapmix.solvers import SOLVERS
 from gapmix.structures.mixtures import (
     dense_covariances,
@@ -64,20 +66,15 @@ def _prepare(density: Density) -> ReadyDensity:
         return ReadyDensity(solver, solver.prepare(parameters), parameters)
 
 
-def _lay_out(density: Density, numbers: np.ndarray, codes: np.ndarray) -> Rows:
-    n_components = len(density.parameters.weights)
-    weight = np.ones(len(numbers))
-    return prepare_rows(numbers, weight, n_components, units=density.units, codes=codes)
+def _lay_out(density: Density, numbers: np.ndarray, codes: np.ndarray) -> Layout:
+    return lay_out_rows(numbers, len(density.parameters.weights), density.units, codes)
 
 
 def score(density: Density, x: np.ndarray) -> Scores:
     """Return log p(x_o) of each row, 0 for an empty one, and its share of each component."""
     numbers, codes = split_table(x, density.n_levels)
     with open_engine(density.n_jobs) as engine:
-        scores = conditional.score(_prepare(density), _lay_out(density, numbers, codes), engine)
-    # Densities were taken in internal units: one factor 1 / scale for each observed value.
-    unit = (~np.isnan(numbers)) @ np.log(density.units.scale)
-    return scores._replace(log_prob=scores.log_prob - unit)
+        return conditional.score(_prepare(density), _lay_out(density, numbers, codes), engine)
 
 
 def fill(density: Density, x: np.ndarray, *, spread: bool = False) -> Filled:
@@ -89,15 +86,14 @@ def fill(density: Density, x: np.ndarray, *, spread: bool = False) -> Filled:
     with open_engine(density.n_jobs) as engine:
         rows = _lay_out(density, numbers, codes)
         filled = conditional.fill(_prepare(density), rows, engine, spread=spread)
-    mean = np.where(np.isnan(numbers), scaling.to_user(filled.mean, density.units), numbers)
-    std = filled.std * density.units.scale if spread else filled.std
-    if density.n_levels is not None and is_mixed(density.n_levels):
-        shares = _level_probabilities(density, codes, filled.resp)
-        best = np.column_stack([share.argmax(axis=1) for share in shares])
-        mean = join_table(mean, best.astype(float), density.n_levels)
-        if spread:
-            doubt = np.column_stack([1.0 - share.max(axis=1) for share in shares])
-            std = join_table(std, doubt, density.n_levels)
+    if density.n_levels is None or not is_mixed(density.n_levels):
+        return filled
+    shares = _level_probabilities(density, codes, filled.resp)
+    best = np.column_stack([share.argmax(axis=1) for share in shares])
+    mean, std = join_table(filled.mean, best.astype(float), density.n_levels), filled.std
+    if spread:
+        doubt = np.column_stack([1.0 - share.max(axis=1) for share in shares])
+        std = join_table(std, doubt, density.n_levels)
     return Filled(mean, std, filled.resp)
 
 
@@ -129,7 +125,6 @@ def quantiles(density: Density, x: np.ndarray, levels: np.ndarray) -> np.ndarray
     with open_engine(density.n_jobs) as engine:
         rows = _lay_out(density, numbers, codes)
         values = conditional.quantiles(_prepare(density), rows, levels, engine)
-    values = np.where(np.isnan(numbers), scaling.to_user(values, density.units), numbers)
     return _with_columns(density, values, x)
 
 
@@ -163,7 +158,9 @@ def draw(density: Density, x: np.ndarray, n_draws: int, rng: np.random.Generator
         resp = conditional.score(ready, _lay_out(density, numbers, codes), engine).resp
         inside = scaling.to_internal(numbers, density.units)
         draws, chosen = conditional.draw(ready, inside, resp, n_draws, rng)
-    draws = np.where(np.isnan(numbers), scaling.to_user(draws, density.units), numbers)
+    draws *= density.units.scale  # in place: draws are as large as several tables
+    draws += density.units.center
+    np.copyto(draws, numbers, where=~np.isnan(numbers))
     if density.n_levels is None or not is_mixed(density.n_levels):
         return draws
     levels = _draw_levels(density, chosen, rng)

@@ -21,7 +21,14 @@ from gapmix.em.steps import (
     take_moments,
     total_weight,
 )
-from gapmix.em.stopping import CAUTION, N_AGREEING, N_LOOKED_AT, longest_step, to_limit
+from gapmix.em.stopping import (
+    CAUTION,
+    N_AGREEING,
+    N_LOOKED_AT,
+    longest_step,
+    rounding_error,
+    to_limit,
+)
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.plan.rows import Rows
 from gapmix.solvers import Solver
@@ -71,9 +78,7 @@ def run(
         events += found
         resume = Progress(_first_state(start, settings), (), None, None, None)
     else:
-        events = ()
-        held = settings.regularizer._replace(target=resume.target, center=resume.center)
-        settings = settings._replace(regularizer=held)
+        settings, events = _with_target_of(settings, resume), ()
     state, history, used = resume.state, list(resume.history), settings.regularizer
     # by the tol of now
     stop_reason = None if resume.stop_reason is None else _reason_to_stop(state, settings)
@@ -262,8 +267,9 @@ def _estimate_left(state: State) -> State:
     left = CAUTION * to_limit(state.objectives)
     if state.accelerator is not None and np.isfinite(state.accelerator.to_gain):
         # A component that fades promises for ever what it never brings.
-        recent = max(0.0, state.objectives[-1] - state.objectives[0])
-        left += min(state.accelerator.to_gain, CREDIT * recent)
+        recent = state.objectives[-1] - state.objectives[0]
+        if recent > rounding_error(state.objectives):
+            left += min(state.accelerator.to_gain, CREDIT * recent)
     return state._replace(left=(*state.left, left)[-N_AGREEING:])
 
 
@@ -293,6 +299,11 @@ def _final(
         return parameters
     value = log_likelihood(solver, prepared, parameters, validation, engine)
     return parameters if value > state.best else kept
+
+
+def _with_target_of(settings: Settings, progress: Progress) -> Settings:
+    held = settings.regularizer._replace(target=progress.target, center=progress.center)
+    return settings._replace(regularizer=held)
 
 
 def _with_target(

@@ -32,10 +32,20 @@ def to_limit(objectives: Sequence[float]) -> float:
         return np.inf
     start, middle, end = (objectives[-1 - window * back] for back in (2, 1, 0))
     gain, before = end - middle, middle - start
-    if gain <= NOISE * float(np.spacing(abs(end))):
+    if gain <= rounding_error(objectives):
         return 0.0
     ratio = min(gain / before, LARGEST_RATIO) if before > 0.0 else LARGEST_RATIO
     return gain * ratio / (1.0 - ratio)
+
+
+def rounding_error(objectives: Sequence[float]) -> float:
+    """Return how large a gain may be and still be rounding error.
+
+    A proposal that falls is rejected and a plain step of EM cannot fall, so a fall between accepted
+    objectives shows the error itself: on ill-conditioned tables far more than the last places.
+    """
+    fall = -float(np.diff(objectives).min(initial=0.0))
+    return max(NOISE * float(np.spacing(abs(objectives[-1]))), fall)
 
 
 def longest_step(objectives: Sequence[float], n_components: int) -> float:

@@ -295,6 +295,13 @@ def open_dask(engine: Any, n_jobs: int | None) -> DaskEngine:
     if engine != "dask":
         try:
             client = distributed.Client(engine, timeout=CONNECT, set_as_default=False)
+        except TypeError as error:  # what Dask says of tls:// without certificates
+            raise EngineError(
+                f"engine={engine!r}: the connection cannot be made secure ({error}). Give Dask the "
+                "certificates (distributed.comm.tls in its configuration), pass a Dask client "
+                "that was made with distributed.Security, or use an address like "
+                "'tcp://host:8786'."
+            ) from error
         except (OSError, TimeoutError, ValueError) as error:
             raise EngineError(
                 f"engine={engine!r}: no Dask scheduler answered within {CONNECT} s ({error}). "

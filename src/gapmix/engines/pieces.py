@@ -14,6 +14,7 @@ from gapmix import density as densities
 from gapmix import units as scaling
 from gapmix.density import Density
 from gapmix.em.checkpoint import digest
+from gapmix.engines.budget import least_bytes
 from gapmix.engines.choose import open_shard_engine
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.shards import Look, Seen, ShardedRows, build, survey
@@ -23,7 +24,6 @@ from gapmix.engines.sources import (
     Source,
     SourceError,
     label_column,
-    least_bytes,
     read,
     read_values,
 )
@@ -42,6 +42,7 @@ from gapmix.fitting.progress import counter
 from gapmix.fitting.resuming import identify, open_checkpoint
 from gapmix.fitting.spec import Running, Spec, is_diagonal, make_settings
 from gapmix.fitting.starting import refuse_other
+from gapmix.kinds import Possible, to_possible
 from gapmix.plan import Plan
 from gapmix.plan.patterns import Patterns
 from gapmix.plan.planner import make_plan
@@ -76,7 +77,7 @@ class FillSpec(NamedTuple):
     piece: Piece
     first: int
     density: Density
-    bounds: np.ndarray | None  # (2, d) lowest and highest values filled in
+    possible: Possible | None  # values that may be filled in
 
 
 class FilledPiece(NamedTuple):
@@ -169,14 +170,11 @@ def fit_pieces(
 
 
 def fill_pieces(
-    density: Density, source: Source, running: Running, bounds: np.ndarray | None = None
+    density: Density, source: Source, running: Running, possible: Possible | None = None
 ) -> Iterator[FilledPiece]:
-    """Yield every piece with its gaps filled, in order, by the engine asked for.
-
-    `bounds` (2, d) are the lowest and highest values filled in.
-    """
+    """Yield every piece with its gaps filled by what is `possible`, in order, by the engine."""
     model = density._replace(n_jobs=1)  # pieces side by side already
-    specs = [FillSpec(piece, first, model, bounds) for piece, first, _ in _cut(source, None)]
+    specs = [FillSpec(piece, first, model, possible) for piece, first, _ in _cut(source, None)]
     with open_shard_engine(running.engine, running.n_jobs, source.memory) as engine:
         yield from _ticking(engine.map(fill_piece, specs), counter("fill", len(specs)))
 
@@ -191,8 +189,8 @@ def fill_piece(spec: FillSpec) -> FilledPiece:
         raise SourceError(f"Row {spec.first + row}, column {label} holds {x[row, column]}.")
     gaps = np.isnan(x)
     filled = densities.fill(spec.density, x).mean
-    if spec.bounds is not None:
-        filled = np.where(gaps, np.clip(filled, *spec.bounds), filled)
+    if spec.possible is not None:
+        filled = to_possible(spec.possible, x, filled)
     columns = [j for j, levels in enumerate(spec.piece.levels) if levels is not None]
     if not columns:
         return FilledPiece(filled, gaps.sum(axis=0))

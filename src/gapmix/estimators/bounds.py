@@ -1,11 +1,26 @@
-"""Limits of columns, `{column: (low, high)}` as the user writes it; columns that never vary."""
+"""What users declare of columns: bounds `{column: (low, high)}`, kinds `{column: kind}`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+
+from gapmix.kinds import (
+    CATEGORY,
+    CONSTANT,
+    DECLARED,
+    EMPTY,
+    POSITIVE,
+    SHARE,
+    TWO_VALUED,
+    WHOLE,
+    ColumnValues,
+    tell,
+)
+from gapmix.wording import list_names
 
 
 def read_bounds(
@@ -24,12 +39,13 @@ def read_bounds(
             f"bounds must be a dict from column to (low, high); it is {type(bounds).__name__}."
         )
     for column, limits in bounds.items():
-        place = _find_column(column, d, feature_names)
+        place = find_column("bounds", column, d, feature_names)
         low[place], high[place] = _read_limits(column, limits)
     return low, high
 
 
-def _find_column(column: Any, d: int, feature_names: np.ndarray | None) -> int:
+def find_column(option: str, column: Any, d: int, feature_names: np.ndarray | None) -> int:
+    """Return the number of a column that a user names, or numbers, in an option."""
     if feature_names is not None:
         found = np.flatnonzero(feature_names == column)
         if found.size:
@@ -38,7 +54,9 @@ def _find_column(column: Any, d: int, feature_names: np.ndarray | None) -> int:
     if whole and 0 <= int(column) < d:
         return int(column)
     known = "0 to " + str(d - 1) if feature_names is None else ", ".join(map(repr, feature_names))
-    raise ValueError(f"bounds name the column {column!r}, which the table has not. It has {known}.")
+    raise ValueError(
+        f"{option} name the column {column!r}, which the table has not. It has {known}."
+    )
 
 
 def _read_limits(column: Any, limits: Any) -> tuple[float, float]:
@@ -55,6 +73,68 @@ def _read_limits(column: Any, limits: Any) -> tuple[float, float]:
     if not low <= high:
         raise wrong
     return low, high
+
+
+def read_limits(limits: Any) -> bool:
+    """Tell whether filled values stay within the range seen."""
+    if limits is None:
+        return False
+    if not isinstance(limits, str) or limits != "seen":
+        raise ValueError(
+            f"limits={limits!r} is not known. Use 'seen' or None; for limits of your own, bounds."
+        )
+    return True
+
+
+def read_kinds(
+    asked: Any, seen: Sequence[ColumnValues], categorical: np.ndarray, names: np.ndarray | None
+) -> list[str]:
+    """Return the kind of each column: as it looks, or as `column_kinds` declares it."""
+    kinds = [
+        CATEGORY if is_category else tell(each)
+        for each, is_category in zip(seen, categorical, strict=True)
+    ]
+    if isinstance(asked, str) and asked == "auto":
+        return kinds
+    if not isinstance(asked, dict):
+        raise ValueError(
+            f"column_kinds={asked!r} is not known. Use 'auto', or a dict from column to one of "
+            f"{', '.join(map(repr, DECLARED))}."
+        )
+    for column, kind in asked.items():
+        j = find_column("column_kinds", column, len(kinds), names)
+        wrong = _why_not(kind, kinds[j], seen[j])
+        if wrong:
+            raise ValueError(f"column_kinds calls the column {column!r} {kind!r}; {wrong}")
+        kinds[j] = kind
+    return kinds
+
+
+def _why_not(kind: Any, found: str, seen: ColumnValues) -> str:
+    """Return why a column cannot be of the kind declared, nothing if it can."""
+    if found == CATEGORY:
+        return "" if kind == CATEGORY else "it is a category: see categorical_features."
+    if kind == CATEGORY:
+        return "name it in categorical_features to have it so."
+    if not isinstance(kind, str) or kind not in DECLARED:
+        return f"known kinds are {list_names([repr(each) for each in DECLARED])}."
+    if found in (CONSTANT, EMPTY):
+        return ""
+    if kind == WHOLE and seen.decimals != 0:
+        return f"not all of its values are whole numbers below 2^53: {_shown(seen)}."
+    if kind == TWO_VALUED and (seen.values is None or len(seen.values) != 2):
+        return f"it has more than two values: {_shown(seen)}."
+    if kind == SHARE and not 0 <= seen.low <= seen.high <= 1:
+        return f"its values go from {seen.low:g} to {seen.high:g}."
+    if kind == POSITIVE and seen.low < 0:
+        return f"its smallest value is {seen.low:g}."
+    return ""
+
+
+def _shown(seen: ColumnValues) -> str:
+    if seen.values is None:
+        return f"they go from {seen.low:g} to {seen.high:g}"
+    return f"it has {list_names([f'{value:g}' for value in seen.values], 6)}"
 
 
 def find_constants(x: np.ndarray) -> np.ndarray:

@@ -24,6 +24,8 @@ CHOICES = {
     "accelerate": ("auto", "squarem", "anderson", None),
 }
 
+LARGEST_RIDGE = 1e100  # far beyond use; products of larger ones overflow
+
 
 def check(spec: Spec, running: Running) -> None:
     """Raise an error that names the parameter, what was found and what is allowed."""
@@ -34,6 +36,11 @@ def check(spec: Spec, running: Running) -> None:
     check_positive_int("verbose_interval", running.verbose_interval)
     for name in ("tol", "reg_covar", "diagonal_loading"):
         _check_number(name, getattr(spec, name))
+    if spec.reg_covar > LARGEST_RIDGE:
+        raise ValueError(
+            f"reg_covar={spec.reg_covar:g} is too large: at most {LARGEST_RIDGE:g}. It is relative "
+            "to the variance of each column, and from about 1 on it outweighs the rows."
+        )
     for name in ("shrinkage", "mean_shrinkage"):
         if not _is_text(getattr(spec, name), "auto"):
             _check_number(name, getattr(spec, name), also=" or 'auto'")

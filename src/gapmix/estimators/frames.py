@@ -26,9 +26,8 @@ def fill_frame(
 ) -> Any:
     """Return the data frame with the gaps of `x` (n, d) taken from `filled`.
 
-    A column with gaps becomes one of float64. Where that would change an observed value (whole
-    numbers beyond 2^53, decimals of many digits), it keeps its type, and what is filled in is
-    rounded to it.
+    Columns keep their types. Only one of integers whose gaps get other numbers becomes one of
+    float64, if that holds all of its values; if not (beyond 2^53), what is filled in is rounded.
 
     `levels` are those of the columns that are categories, whose codes `x` and `filled` hold. They
     keep their types, and all that is not a gap, also what is no known level.
@@ -67,12 +66,18 @@ def fill_frame(
 
 def _fill_column(series: Any, gaps: np.ndarray, filled: np.ndarray) -> Any:
     """Return a column with its gaps filled: an array (n,), or a series of the type it had."""
-    known = _inexact(series, gaps)
+    known = _exact(series, gaps, filled)
     if not known:
         return filled
     rows = np.flatnonzero(gaps)
     values: Any = _round(filled[rows].tolist(), known, series.dtype)
     native = series.to_native()
+    if series.implementation.is_polars():  # older versions cannot scatter decimals
+        polars = series.implementation.to_native_namespace()
+        whole = np.full(len(gaps), None)
+        whole[rows] = values
+        made = polars.Series(whole.tolist(), dtype=native.dtype)
+        return nw.from_native(native.zip_with(polars.Series(~gaps), made), series_only=True)
     if hasattr(native, "chunks"):  # pyarrow replaces by values of the same type only
         arrow = series.implementation.to_native_namespace()
         typed = arrow.chunked_array([arrow.array(values, type=native.type)])
@@ -98,15 +103,19 @@ def _fill_category(series: Any, values: np.ndarray, is_gap: IsGap) -> Any:
     return nw.new_series(series.name, shown, series.dtype, backend=series.implementation)
 
 
-def _inexact(series: Any, gaps: np.ndarray) -> list[Any]:
-    """Return the observed values of a column if float64 does not hold them all, else nothing."""
-    dtype = series.dtype
-    if dtype.is_float() or dtype == nw.Boolean:
+def _exact(series: Any, gaps: np.ndarray, filled: np.ndarray) -> list[Any]:
+    """Return the observed values of a column that keeps its type, nothing if float64 will do."""
+    dtype, native = series.dtype, series.to_native()
+    nullable = hasattr(native, "iloc") and native.dtype != np.float64  # pandas has several
+    if dtype == nw.Float64 and not nullable:
         return []
-    if dtype.is_integer() and not exceeds_float64(series):
+    if dtype == nw.Boolean or not dtype.is_numeric():
+        values = [value for value, gap in zip(series.to_list(), gaps, strict=True) if not gap]
+        return [] if all(map(_is_held, values)) else values
+    new = filled[gaps]
+    if dtype.is_integer() and not exceeds_float64(series) and (new != np.round(new)).any():
         return []
-    values = [value for value, gap in zip(series.to_list(), gaps, strict=True) if not gap]
-    return [] if all(map(_is_held, values)) else values
+    return [value for value, gap in zip(series.to_list(), gaps, strict=True) if not gap]
 
 
 def _is_held(value: Any) -> bool:

@@ -15,7 +15,7 @@ from gapmix import density
 from gapmix.density import Density
 from gapmix.estimators import checks
 from gapmix.estimators.base import HANDED_ON, MixtureBased, warn_of_stops
-from gapmix.estimators.bounds import find_constants, read_bounds
+from gapmix.estimators.bounds import read_bounds, read_kinds, read_limits
 from gapmix.estimators.levels import count_levels, is_frame, only_numbers, warn_of_rare
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.random import make_rng
@@ -35,6 +35,7 @@ from gapmix.estimators.validation import (
 )
 from gapmix.estimators.warning import warn_codes, warn_of_unknown
 from gapmix.fitting.matrix import check_reach
+from gapmix.kinds import EMPTY, NUMBER, ColumnValues, Possible, find_possible, look, to_possible
 from gapmix.selection.choose import Task, choose
 from gapmix.selection.sizes import nominal_coverage
 
@@ -45,9 +46,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
 
     A transformer in the family of :class:`sklearn.impute.SimpleImputer` and
     :class:`sklearn.impute.IterativeImputer`. The joint density of all columns is fitted once; then
-    every row is filled from what it shows, by itself: neither the rows beside it nor the order of
-    the columns matter, and a column may have gaps that had none in training. Gaps are assumed to
-    be missing at random.
+    every row is filled from what it shows, by itself: the rows beside it and the order of the
+    columns matter to rounding only, and a column may have gaps that had none in training. Gaps
+    are assumed to be missing at random.
 
     Parameters
     ----------
@@ -68,6 +69,13 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     bounds : dict or None, default=None
         `{column: (low, high)}`, by name or number, None for no limit. What is filled, drawn or
         given as an interval is brought to the nearest value allowed.
+    limits : {'seen', None}, default='seen'
+        Keep what is filled within the range that each column showed in training, unless `bounds`
+        say otherwise; draws and intervals, which must be able to go beyond it, within what its kind
+        allows. None sets no limits.
+    column_kinds : 'auto' or dict, default='auto'
+        What columns of numbers are, `{column: kind}` for those that are not what they look like:
+        'number', 'whole', 'two-valued', 'share' (from 0 to 1) or 'positive' (not below 0).
     use_target : bool, default=False
         Model the target y together with the columns. `fit_transform` then lets rows see their
         target; `transform` does not need it.
@@ -106,6 +114,12 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     constant_ : ndarray of shape (n_features,)
         The value of columns of numbers that showed one value only, NaN for the others. Their gaps
         are filled with it, without spread.
+    column_kinds_ : dict
+        What each column is, by name or number: the kinds of `column_kinds`, or 'category',
+        'constant', 'empty'.
+    column_values_ : tuple of ColumnValues
+        For each column what its values showed: how many there were, lowest, highest, digits behind
+        the point, and the values themselves if they are few. Empty for categories.
     columns_ : list of dict
         Of a model that `gapmix fit` wrote: name, kind, whole and levels of each column of its
         table, those that are not used as well.
@@ -148,6 +162,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     missing_values: Any = np.nan
     add_indicator: bool = False
     bounds: dict[Any, tuple[float | None, float | None]] | None = None
+    limits: str | None = "seen"
+    column_kinds: Any = "auto"
     use_target: bool = False
 
     # ---------------------------------------------------------------- fitting
@@ -178,12 +194,13 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
             return self._finish(X, x, self._fill(x))
         joint = np.column_stack([x, targets])
         filled = density.fill(self.mixture_._density(), joint).mean[:, : x.shape[1]]
-        return self._finish(X, x, self._bounded(x, filled))
+        return self._finish(X, x, self._within(x, filled))
 
     @keeping_last_fit
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """Fit; return the table as a matrix, and the targets if they are modelled."""
         self._check_parameters("add_indicator", "use_target")
+        read_limits(self.limits)
         x = read_table(self, X, reset=True, min_rows=2, missing_values=self.missing_values)
         names = column_names(self)
         self._limits()
@@ -202,8 +219,11 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
-        constant = find_constants(x[weight > 0])
-        self.constant_ = np.where(self.is_categorical_, np.nan, constant)
+        known = x[weight > 0]
+        columns = enumerate(self.is_categorical_.tolist())
+        store_columns(
+            self, tuple(ColumnValues() if named else look(known[:, j]) for j, named in columns)
+        )
         gaps = np.isnan(x[weight > 0]).any(axis=0)
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
         self.__dict__.pop("columns_", None)  # of another table
@@ -234,8 +254,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         """
         x = self._read(X)
         filled = density.fill(self._density(), x, spread=True)
-        std = np.where(np.isnan(self.constant_), filled.std, 0.0)
-        return self._restore(X, self._bounded(x, filled.mean)), std
+        filled.std[:, ~np.isnan(self.constant_)] = 0.0
+        return self._restore(X, self._within(x, filled.mean)), filled.std
 
     def probabilities(self, X: Any) -> dict[Any, Any]:
         """Return the probabilities of the levels of each category given the rest of each row.
@@ -270,7 +290,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         x = self._read(X)
         half = 0.5 * nominal_coverage(float(coverage), self.calibration_)
         levels = np.array([0.5 - half, 0.5 + half])
-        low, high = (self._bounded(x, q) for q in density.quantiles(self._density(), x, levels))
+        low, high = (self._possible(x, q) for q in density.quantiles(self._density(), x, levels))
         return self._restore(X, low), self._restore(X, high)
 
     def sample(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
@@ -285,16 +305,15 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         return self._restore(X, self._draw(x, n_draws, seed))
 
     def impute_frame(self, X: Any) -> Any:
-        """Return a data frame filled: the same kind, columns, rows and index.
+        """Return a data frame filled: the same kind, columns, rows, index and types.
 
-        Columns without gaps come back untouched, of the type they had; filled ones are float64, or
-        of the type they had if they are categories.
-        Observed values are never changed: a column with values that float64 does not hold (whole
-        numbers beyond 2^53, decimals of many digits) keeps its type, and what is filled in is
-        rounded to it.
+        Cells get values that their column can have (`column_kinds_`): whole numbers where it has
+        whole numbers, one of its values where it has few, and no more digits than it shows.
+        Observed values are never changed.
         """
         x = self._read(X)
-        return restore_frame(self, X, x, self._fill(x), self.missing_values)
+        filled = to_possible(self.possible(), x, density.fill(self._density(), x).mean)
+        return restore_frame(self, X, x, filled, self.missing_values)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return log p(x_o) of each row under the mixture."""
@@ -324,18 +343,28 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         check_reach(x, model.units, column_names(self), model.n_levels)
         return x
 
-    def _fill(self, x: np.ndarray) -> np.ndarray:
-        return self._bounded(x, density.fill(self._density(), x).mean)
+    def possible(self, *, drawn: bool = False) -> Possible:
+        """Return which values are filled into each column, as means or as what is `drawn`."""
+        reach = "kind" if drawn and read_limits(self.limits) else self.limits
+        kinds = list(self.column_kinds_.values())
+        return find_possible(kinds, self.column_values_, self._limits(), reach)
 
-    def _bounded(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Bring filled values to their column's constant, if it is one, and within its bounds."""
-        if not self.bounds and np.isnan(self.constant_).all():
-            return values
-        return np.where(np.isnan(x), np.clip(values, *allowed_values(self)), values)
+    def _fill(self, x: np.ndarray) -> np.ndarray:
+        return self._within(x, density.fill(self._density(), x).mean)
+
+    def _within(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Bring filled values within the limits of their column, in place."""
+        possible = self.possible()
+        np.clip(values, possible.low, possible.high, out=values, where=np.isnan(x))
+        return values
+
+    def _possible(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Bring what is drawn, or an end of an interval, to the nearest value of its column."""
+        return to_possible(self.possible(drawn=True), x, values)
 
     def _draw(self, x: np.ndarray, n_draws: int, seed: Any) -> np.ndarray:
         """Return draws of the gaps of a matrix, (n_draws, n, n_features)."""
-        return self._bounded(x, density.draw(self._density(), x, n_draws, make_rng(seed)))
+        return self._possible(x, density.draw(self._density(), x, n_draws, make_rng(seed)))
 
     def _limits(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the lowest and highest value allowed in each column."""
@@ -365,26 +394,29 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         return np.column_stack([self._restore(X, filled), indicators])
 
 
-def allowed_values(imputer: GaussianMixtureImputer) -> np.ndarray:
-    """Return the lowest and highest value filled into each column, (2, d).
-
-    Of a constant column both are its value, or the bound next to it.
-    """
+def store_columns(imputer: GaussianMixtureImputer, seen: tuple[ColumnValues, ...] | None) -> None:
+    """Let an imputer know what its columns show, and so what they are."""
     names = getattr(imputer, "feature_names_in_", None)
-    low, high = read_bounds(imputer.bounds, column_names(imputer), names)
-    constant = np.clip(imputer.constant_, low, high)
-    return np.where(np.isnan(constant), [low, high], constant)
+    d, is_categorical = imputer.n_features_in_, imputer.is_categorical_
+    imputer.column_values_ = (ColumnValues(),) * d if seen is None else seen
+    kinds = read_kinds(imputer.column_kinds, imputer.column_values_, is_categorical, names)
+    if seen is None:  # nothing is known of the rows
+        kinds = [NUMBER if kind == EMPTY else kind for kind in kinds]
+    keys = range(d) if names is None else names.tolist()
+    imputer.column_kinds_ = dict(zip(keys, kinds, strict=True))
+    constant = [each.low if each.low == each.high else np.nan for each in imputer.column_values_]
+    imputer.constant_ = np.array(constant)
 
 
 def as_imputer(
     mixture: GaussianMixture,
     imputer: GaussianMixtureImputer | None = None,
-    constant: np.ndarray | None = None,
+    seen: tuple[ColumnValues, ...] | None = None,
 ) -> GaussianMixtureImputer:
     """Return an imputer, fitted, that fills by a mixture which was fitted by itself.
 
     An imputer that is given keeps its settings, and what it knows of sizes and intervals if it was
-    fitted to a part of the rows. `constant` (d,) are the values of constant columns, if known.
+    fitted to a part of the rows. `seen` is what the columns show, if that is known.
     """
     if imputer is None:
         imputer = GaussianMixtureImputer(
@@ -396,12 +428,12 @@ def as_imputer(
     if not hasattr(imputer, "selection_"):
         imputer.selection_, imputer.calibration_ = (), None
     imputer.mixture_ = copy.copy(mixture)
-    imputer.n_features_in_ = d = mixture.n_features_in_
+    imputer.n_features_in_ = mixture.n_features_in_
     if hasattr(mixture, "feature_names_in_"):
         imputer.feature_names_in_ = mixture.feature_names_in_
         del imputer.mixture_.feature_names_in_  # rows are given to it without names
     imputer.is_categorical_, imputer.categories_ = mixture.is_categorical_, mixture.categories_
-    imputer.constant_ = np.full(d, np.nan) if constant is None else constant
+    store_columns(imputer, seen)
     imputer.indicated_ = np.empty(0, dtype=int)
     imputer.n_components_, imputer.n_iter_ = len(mixture.weights_), mixture.n_iter_
     return imputer

@@ -49,9 +49,10 @@ class GaussianMixture(FittedMixture):
     covariance_type : {'full', 'tied', 'diag', 'spherical'}, default='full'
         Shape of the covariances; all are exact with gaps.
     tol : float, default=1e-3
-        Stop when less than this is left to gain per row: the distance from the objective to its
-        limit, extrapolated from how gains shrink and from the curvature that `accelerate` has
-        seen, so that slow creep is not taken for convergence. With `accelerate=None`, or with
+        Stop when less than this seems left to gain per row: the distance from the objective to
+        its limit, extrapolated from how gains shrink and from the curvature that `accelerate` has
+        seen, so that slow creep is not taken for convergence. A climb that would begin again
+        after a plateau is not foreseen. With `accelerate=None`, or with
         `diagonal_loading` or a `fill` under which EM may go down, stop by scikit-learn's rule
         instead: when an iteration gains less than this per row.
     reg_covar : float, default=1e-6

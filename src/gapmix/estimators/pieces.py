@@ -19,6 +19,7 @@ from gapmix.estimators.sourced import code_source
 from gapmix.estimators.validation import column_names
 from gapmix.estimators.warning import warn_user
 from gapmix.fitting.spec import Running
+from gapmix.kinds import Possible
 from gapmix.storage.extras import need
 from gapmix.storage.tablefiles import writing_table
 
@@ -93,12 +94,9 @@ def _to_columns(mixture: GaussianMixture, part: FilledPiece) -> Any:
 
 
 def fill_source(
-    mixture: GaussianMixture, source: Source, bounds: np.ndarray | None = None
+    mixture: GaussianMixture, source: Source, possible: Possible | None = None
 ) -> Iterator[FilledPiece]:
-    """Yield every piece with its gaps filled, in order, by the mixture's engine.
-
-    `bounds` (2, d) are the lowest and highest values filled in.
-    """
+    """Yield every piece with its gaps filled by what is `possible`, by the mixture's engine."""
     if source.d != mixture.n_features_in_:
         raise ValueError(
             f"The table has {source.d} columns, and the mixture was fitted to "
@@ -113,4 +111,4 @@ def fill_source(
     labels = column_names(mixture)
     source = code_source(source, mixture.is_categorical_, mixture.categories_, labels)
     running = Running(mixture.n_jobs, mixture.engine)
-    return pieces.fill_pieces(mixture._density(), source, running, bounds)
+    return pieces.fill_pieces(mixture._density(), source, running, possible)

@@ -395,8 +395,9 @@ def _suggest_reader(X: Any) -> str:
 
 
 def _refuse_infinite(x: np.ndarray, labels: Sequence[str]) -> None:
-    outside = np.abs(x) > LARGEST_VALUE
-    if outside.any():
+    largest = max(np.fmax.reduce(x, axis=None), -np.fmin.reduce(x, axis=None))  # NaN if all are
+    if largest > LARGEST_VALUE:
+        outside = np.abs(x) > LARGEST_VALUE
         row, column = (int(i) for i in np.argwhere(outside)[0])
         n_cells = int(outside.sum())
         raise ValueError(

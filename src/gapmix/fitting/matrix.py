@@ -255,9 +255,9 @@ def check_reach(
 ) -> None:
     """Raise an error about a cell so far from the fitted rows that its square overflows."""
     x, names = categories.split_table(x, n_levels)[0], number_names(names, n_levels)
-    distance = np.abs(x / units.scale - units.center / units.scale)
-    outside = distance > FARTHEST
-    if outside.any():
+    ends = np.stack([np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)])  # no table beside x
+    if (_measure_reach(ends, units) > FARTHEST).any():
+        outside = _measure_reach(x, units) > FARTHEST
         row, column = (int(i) for i in np.argwhere(outside)[0])
         raise ValueError(
             f"X is more than {FARTHEST:g} standard deviations away from the fitted rows in "
@@ -265,3 +265,8 @@ def check_reach(
             f"column {names[column]} ({x[row, column]:g}): no density can be given for it. "
             "Correct it, or replace it by NaN if it stands for a gap."
         )
+
+
+def _measure_reach(x: np.ndarray, units: Scaling) -> np.ndarray:
+    """Return how far cells are from the centre of their column, in its units."""
+    return np.abs(x / units.scale - units.center / units.scale)

@@ -284,7 +284,7 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
             parts=("mixture_",),
             state=(
                 *("selection_", "calibration_", "n_components_", "n_iter_"),
-                *("indicated_", "constant_", "columns_"),
+                *("indicated_", "constant_", "columns_", "column_kinds_", "column_values_"),
             ),
             check=check_imputer,
         ),

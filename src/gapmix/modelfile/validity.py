@@ -13,8 +13,10 @@ from sklearn.utils import check_random_state
 
 from gapmix.categories import Tables, count_levels, split
 from gapmix.estimators.bounds import read_bounds
+from gapmix.estimators.imputer import store_columns
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import column_names
+from gapmix.kinds import ANY, CATEGORY, KINDS, MOST_CODES, TWO_VALUED, ColumnValues
 from gapmix.selection.classes import COOLEST, HOTTEST
 from gapmix.selection.sizes import Candidate
 from gapmix.storage.recordfile import ModelFileError
@@ -64,6 +66,7 @@ def check_imputer(imputer: Any) -> None:
     _check_selection(_held(imputer, "selection_", tuple))
     _check_calibration(_held(imputer, "calibration_", np.ndarray, type(None)))
     _check_constant(imputer, np.arange(d))
+    _check_columns(imputer)
     places = _held(imputer, "indicated_", np.ndarray)
     if places.dtype != np.int64 or places.ndim != 1 or not np.isin(places, np.arange(d)).all():
         raise ModelFileError(f"indicated_ must hold numbers of the {d} columns.")
@@ -185,6 +188,45 @@ def _check_constant(estimator: Any, columns: np.ndarray) -> None:
             f"constant_ is {constant[places[wrong]]:g} for column {places[wrong]}, whose mean is "
             f"{mean[wrong]:g}."
         )
+
+
+def _check_columns(imputer: Any) -> None:
+    """Check what is known of the columns; files of earlier versions know nothing."""
+    if not hasattr(imputer, "column_kinds_") and not hasattr(imputer, "column_values_"):
+        store_columns(imputer, None)
+        return
+    kinds, values = _held(imputer, "column_kinds_", dict), _held(imputer, "column_values_", tuple)
+    names = _names(imputer)
+    keys = list(range(imputer.n_features_in_)) if names is None else names.tolist()
+    if list(kinds) != keys or not all(kind in KINDS for kind in kinds.values()):
+        raise ModelFileError(f"column_kinds_ must hold one of {', '.join(KINDS)} for each column.")
+    if len(values) != len(keys) or not all(map(_can_be, values)):
+        raise ModelFileError("column_values_ has a column that cannot be.")
+    for kind, each, is_category in zip(
+        kinds.values(), values, imputer.is_categorical_, strict=True
+    ):
+        if (kind == CATEGORY) != is_category or (kind == TWO_VALUED and len(each.values or ()) < 2):
+            raise ModelFileError(f"A column of kind {kind!r} cannot have {each}.")
+
+
+def _can_be(each: Any) -> bool:
+    """Tell whether these are the values of a column."""
+    if type(each) is not ColumnValues or not all(
+        type(end) is float for end in (each.low, each.high)
+    ):
+        return False
+    if type(each.n) is not int or type(each.decimals) is not int or not ANY <= each.decimals <= 15:
+        return False
+    if each.n == 0:
+        return each == ColumnValues()
+    if not -np.inf < each.low <= each.high < np.inf:
+        return False
+    if each.values is None:
+        return True
+    right = type(each.values) is tuple and 0 < len(each.values) <= MOST_CODES
+    right = right and all(type(value) is float for value in each.values)
+    inside = right and each.values[0] == each.low and each.values[-1] == each.high
+    return bool(inside and (np.diff(each.values) > 0).all())
 
 
 def _check_levels(estimator: Any, mixture: GaussianMixture) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gapmix.kinds import ColumnValues
 from gapmix.plan.forests import TreeOptions
 from gapmix.selection.sizes import Candidate
 from gapmix.storage.recordfile import ModelFileError
@@ -22,7 +23,7 @@ SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 FLOATS = ("float16", "float32", "float64")
 WHOLE = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 # Named tuples that may stand in a file.
-RECORDS: dict[str, Any] = {"TreeOptions": TreeOptions, "Candidate": Candidate}
+RECORDS: dict[str, Any] = {each.__name__: each for each in (TreeOptions, Candidate, ColumnValues)}
 RANDOM = (np.random.RandomState, np.random.Generator, np.random.SeedSequence)
 
 

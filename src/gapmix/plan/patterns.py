@@ -41,9 +41,9 @@ def reorder(patterns: Patterns, sequence: np.ndarray) -> Patterns:
     """Return the same patterns in another sequence, rows moved along."""
     rows = count_rows(patterns)[sequence]
     start = np.concatenate([[0], np.cumsum(rows)])
-    first = np.repeat(patterns.start[sequence] - start[:-1], rows)
-    order = patterns.order[first + np.arange(len(patterns.order))]
-    return Patterns(patterns.observed[sequence], order, start)
+    place = np.repeat(patterns.start[sequence] - start[:-1], rows)
+    place += np.arange(len(place))
+    return Patterns(patterns.observed[sequence], patterns.order[place], start)
 
 
 def _pack(observed: np.ndarray) -> np.ndarray:

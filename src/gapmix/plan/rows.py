@@ -62,6 +62,42 @@ class Rows(NamedTuple):
     codes: np.ndarray  # (n, C) levels of the categories in the same order, -1 where missing
 
 
+class Layout(NamedTuple):
+    """A table to go through once: which rows make a block. Blocks are made when they are needed."""
+
+    x: np.ndarray  # (n, d), NaN where missing: the caller's own, not a copy
+    patterns: Patterns
+    spans: tuple[slice, ...]  # rows patterns.order[span] are a block
+    units: Scaling | None  # how to bring rows to internal units; None if they are
+    codes: np.ndarray  # (n, C) levels of the categories, -1 where missing
+
+
+def lay_out_rows(
+    x: np.ndarray,
+    n_components: int,
+    units: Scaling | None = None,
+    codes: np.ndarray | None = None,
+) -> Layout:
+    """Return the blocks that `prepare_rows` would cut, without copying any row."""
+    patterns = find_patterns(~np.isnan(x))
+    patterns = reorder(patterns, sequence(patterns))
+    size, n = rows_per_block(patterns, n_components), len(x)
+    spans = tuple(slice(low, min(low + size, n)) for low in range(0, n, size))
+    return Layout(x, patterns, spans, units, no_codes(n) if codes is None else codes)
+
+
+def no_codes(n: int) -> np.ndarray:
+    """Return the codes of rows without categories, (n, 0)."""
+    return np.empty((n, 0), dtype=np.int32)
+
+
+def take_block(layout: Layout, span: slice) -> Block:
+    """Return a block of rows, copied and brought to internal units."""
+    x = _to_internal(layout.x[layout.patterns.order[span]], layout.units)
+    codes = layout.codes[layout.patterns.order[span]]
+    return _make_block(layout.patterns, x, np.ones(len(x)), span.start, codes)
+
+
 def prepare_rows(
     x: np.ndarray,
     weight: np.ndarray,
@@ -86,13 +122,9 @@ def prepare_rows(
         patterns = reorder(patterns, np.concatenate([cluster.patterns for cluster in forest]))
     else:
         patterns = reorder(patterns, sequence(patterns))
-    ordered = x[patterns.order]
-    if units is not None:
-        ordered -= units.center
-        ordered /= units.scale
-    np.nan_to_num(ordered, copy=False, nan=0.0)
+    ordered = _to_internal(x[patterns.order], units)
     weight = weight[patterns.order]
-    codes = np.empty((len(x), 0), dtype=np.int32) if codes is None else codes[patterns.order]
+    codes = no_codes(len(x)) if codes is None else codes[patterns.order]
     size = rows_per_block(patterns, n_components)
     if forest:
         bounds = [(*span, routes) for span, routes in _cluster_bounds(patterns, forest, size)]
@@ -104,6 +136,15 @@ def prepare_rows(
         for low, high, routes in bounds
     )
     return Rows(patterns, ordered, weight, blocks, codes)
+
+
+def _to_internal(rows: np.ndarray, units: Scaling | None) -> np.ndarray:
+    """Bring rows that are the caller's own to internal units, 0 where missing, in place."""
+    if units is not None:
+        rows -= units.center
+        rows /= units.scale
+    np.nan_to_num(rows, copy=False, nan=0.0)
+    return rows
 
 
 def _cluster_bounds(
@@ -193,6 +234,14 @@ def cut_block(
     codes: np.ndarray,
 ) -> Block:
     """Return rows first:last as a block; `x`, `weight` and `codes` are views, not copies."""
+    return _make_block(patterns, x[first:last], weight[first:last], first, codes[first:last])
+
+
+def _make_block(
+    patterns: Patterns, x: np.ndarray, weight: np.ndarray, first: int, codes: np.ndarray
+) -> Block:
+    """Return rows as a block; they are those from number `first` on, in the patterns' order."""
+    last = first + len(x)
     low = int(np.searchsorted(patterns.start, first, side="right")) - 1
     high = int(np.searchsorted(patterns.start, last, side="left"))
     start = np.clip(patterns.start[low : high + 1], first, last) - first
@@ -200,14 +249,14 @@ def cut_block(
     rows = np.diff(start)
     on_missing = rows[on_missing_side(observed)].sum()
     return Block(
-        x[first:last],
-        weight[first:last],
+        x,
+        weight,
         np.ascontiguousarray(observed),
         start,
         np.repeat(observed.sum(axis=1), rows),
         int(on_missing),
         lay_out(observed, start),
-        codes[first:last],
+        codes,
     )
 
 

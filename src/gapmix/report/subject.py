@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix.estimators.base import HANDED_ON
 from gapmix.estimators.bounds import read_bounds
 from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.estimators.imputer import as_imputer as fill_by
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.validation import column_names
+from gapmix.kinds import DECLARED
 
 MAX_TABLE = 30  # rows of a table on the page
 
@@ -44,24 +45,19 @@ def as_imputer(estimator: Any) -> GaussianMixtureImputer:
             for j in range(imputer.n_features_in_)
             if np.isfinite(low[j]) or np.isfinite(high[j])
         } or None
-        if names is not None:
-            del imputer.feature_names_in_
-        return imputer
+        return _by_number(imputer)
     if not isinstance(estimator, GaussianMixture):
         raise TypeError(
             "A report needs a fitted GaussianMixtureImputer or GaussianMixture, which fill gaps; "
             f"this is a {type(estimator).__name__}."
         )
-    settings = {name: getattr(estimator, name) for name in (*HANDED_ON, "n_jobs")}
-    imputer = GaussianMixtureImputer(
-        len(estimator.weights_), random_state=estimator.random_state, **settings
-    )
-    imputer.mixture_ = estimator
-    imputer.selection_, imputer.calibration_ = (), None
-    imputer.n_components_, imputer.n_iter_ = len(estimator.weights_), estimator.n_iter_
-    imputer.indicated_ = np.empty(0, dtype=int)
-    imputer.n_features_in_ = estimator.n_features_in_
-    imputer.constant_ = np.full(estimator.n_features_in_, np.nan)
+    return _by_number(fill_by(estimator))
+
+
+def _by_number(imputer: GaussianMixtureImputer) -> GaussianMixtureImputer:
+    imputer.column_kinds_ = dict(enumerate(imputer.column_kinds_.values()))
+    if hasattr(imputer, "feature_names_in_"):
+        del imputer.feature_names_in_
     return imputer
 
 
@@ -72,7 +68,10 @@ def contender(imputer: GaussianMixtureImputer, columns: np.ndarray) -> GaussianM
     """
     limits = imputer.bounds or {}
     bounds = {place: limits[j] for place, j in enumerate(columns.tolist()) if j in limits}
+    kinds = {place: imputer.column_kinds_[j] for place, j in enumerate(columns.tolist())}
+    declared = {place: kind for place, kind in kinds.items() if kind in DECLARED}
     changed: dict[str, Any] = {"bounds": bounds or None, "use_target": False}
+    changed["column_kinds"] = "auto" if imputer.column_kinds == "auto" else declared
     changed |= {"add_indicator": False, "verbose": 0}
     kept = [each.n_components for each in imputer.selection_ if each.share > 0]
     if kept:

@@ -197,15 +197,18 @@ def _calibrate(
 
     Columns that do not vary say nothing about it.
     """
-    judged = hidden & (sizes.measure_spread(sample.x, sample.weight) > 0)
+    varies = sizes.measure_spread(sample.x, sample.weight) > 0
     if sample.n_levels is not None:
-        judged &= sample.n_levels == 0
+        varies &= sample.n_levels == 0
+    judged = hidden & varies
     row = np.flatnonzero(judged.any(axis=1))
     if not row.size:
         return None
     inside = density.distribution(model, shown[row], sample.x[row])[judged[row]]
     weight = sample.weight[np.nonzero(judged)[0]]
-    return sizes.calibrate_intervals(inside, weight)
+    known = sample.weight @ ~np.isnan(sample.x[:, varies]) / sample.weight.sum()  # share of cells
+    n_rows = _count_rows(sample) * float(known.mean())
+    return sizes.calibrate_intervals(inside, weight, n_rows, float(known.sum()))
 
 
 def _count_rows(task: Task) -> int:

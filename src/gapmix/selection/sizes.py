@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, stdtrit
 
 SIZES = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 ROWS_PER_COMPONENT = 10  # sizes with fewer rows for a component are not tried
@@ -125,22 +126,37 @@ def _share(
     )
 
 
-def calibrate_intervals(probability: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def calibrate_intervals(
+    probability: np.ndarray, weight: np.ndarray, n_rows: float, d: float
+) -> np.ndarray:
     """Return how wide a central interval had to be to hold each hidden cell, as sorted quantiles.
 
     `probability` is P(gap <= true value) of the hidden cells, which count by their weight. If the
     model were exact, the widths |2 p - 1| would be uniform; where it is too sure of itself they
     pile up near 1. The result has `N_QUANTILES` entries, entry i being what to ask of the model for
     a coverage of i / (N - 1).
-    As many evenly spaced widths as `PRIOR_CELLS` are added, so that few cells change little.
+    As many widths as `PRIOR_CELLS` are added, those to be expected of a fit to `n_rows` rows of `d`
+    columns, so that few cells change little, and small tables have wider intervals.
     """
-    widths = np.concatenate(
-        [np.abs(2.0 * probability - 1.0), (np.arange(PRIOR_CELLS) + 0.5) / PRIOR_CELLS]
-    )
+    widths = np.concatenate([np.abs(2.0 * probability - 1.0), expect_widths(n_rows, d)])
     weights = np.concatenate([weight, np.ones(PRIOR_CELLS)])
     levels = np.linspace(0.0, 1.0, N_QUANTILES)
     quantiles: np.ndarray = np.quantile(widths, levels, weights=weights, method="inverted_cdf")
     return quantiles
+
+
+def expect_widths(n_rows: float, d: float) -> np.ndarray:
+    """Return the widths that intervals of evenly spaced coverages need, (PRIOR_CELLS,).
+
+    A cell told from d - 1 others by a regression on n rows is off by a t-distributed error with
+    n - d degrees of freedom, sqrt((n + d) / (n - d)) times as large as the fit itself says: some
+    rows were spent on its coefficients, and these are uncertain. With many rows, widths are even.
+    """
+    coverage = (np.arange(PRIOR_CELLS) + 0.5) / PRIOR_CELLS
+    free = max(n_rows - d, 1.0)
+    reach = stdtrit(free, 0.5 * (1.0 + coverage)) * np.sqrt((n_rows + d) / free)
+    widths: np.ndarray = 2.0 * ndtr(reach) - 1.0
+    return widths
 
 
 def nominal_coverage(coverage: float, calibration: np.ndarray | None) -> float:

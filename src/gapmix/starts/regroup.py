@@ -23,7 +23,7 @@ from gapmix.em.records import Engine, Settings
 from gapmix.em.repair import CollapseError, split_heaviest
 from gapmix.em.run import run
 from gapmix.parameters import NotPositiveDefiniteError, Parameters
-from gapmix.plan.rows import prepare_rows
+from gapmix.plan.rows import lay_out_rows, prepare_rows
 from gapmix.solvers import Solver
 from gapmix.structures import STRUCTURES
 from gapmix.structures.mixtures import members
@@ -78,8 +78,9 @@ def regroup(
 ) -> Regrouped:
     """Return the mixture after the best moves, as many as pay and share no component."""
     n_components, d = parameters.means.shape
-    rows = prepare_rows(table.x, table.weight, n_components, codes=table.codes)
-    resp = score(ReadyDensity(solver, solver.prepare(parameters), parameters), rows, engine).resp
+    ready = ReadyDensity(solver, solver.prepare(parameters), parameters)
+    rows = lay_out_rows(table.x, n_components, codes=table.codes)
+    resp = score(ready, rows, engine).resp
     mass = table.weight @ resp
     work = 1.0 * len(table.x) * n_components
     local = Local(solver, table, settings, engine)

@@ -44,7 +44,7 @@ class Output(NamedTuple):
     """How filled cells are written."""
 
     std: bool = False  # a column of standard deviations beside each filled one
-    round_whole: bool = False  # whole numbers where all observed ones are
+    raw_means: bool = False  # what is filled into columns of whole numbers need not be whole
     typed: bool = False  # columns with types (Parquet) rather than texts
 
 
@@ -229,13 +229,13 @@ def _decode_numbers(
     output: Output,
     dialect: Dialect | None,
 ) -> Any:
-    whole = column.large or (column.whole and output.round_whole)
+    whole = column.large or (column.whole and not output.raw_means)
     values = np.round(filled) if whole else filled
     if dialect is None:
         return _decode_typed(cells, column, gaps, values, whole=whole)
     if output.typed and column.large:
         return _fill_integers(read_integers(cells, gaps), gaps, values)
-    if output.typed:  # a text file becomes a Parquet file: texts get types
+    if output.typed and not column.long:  # a text file becomes a Parquet file: texts get types
         keeps_whole = column.whole and (whole or column.n_missing == 0)
         typed = values.astype(np.int64) if keeps_whole else values
         return nw.from_native(pl.Series(typed), series_only=True)

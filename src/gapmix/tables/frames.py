@@ -59,20 +59,20 @@ def fill_frame(
     filled: Any,
     std: Any = None,
     *,
-    round_whole: bool = False,
+    raw_means: bool = False,
     missing_values: Sequence[str | float] = (),
 ) -> Any:
     """Return the table with its gaps filled from the matrix `filled` (n, D).
 
-    Kind of frame, names, order of columns and rows and types stay; a column of integers becomes
-    one of floats if a gap in it is filled, unless `round_whole`. With `std`, a column of standard
-    deviations follows each filled one.
+    Kind of frame, names, order of columns and rows and types stay; whole numbers are rounded. With
+    `raw_means` they are not, and a column of integers with gaps becomes one of floats. With `std`,
+    a column of standard deviations follows each filled one.
     """
     marks = read_marks([str(value) for value in missing_values])
     chunk = Chunk(nw.from_native(frame, eager_only=True), 1)
     encoded = encode(chunk, schema, marks, None)
     spread = None if std is None else np.asarray(std, dtype=np.float64)
-    output = Output(std=std is not None, round_whole=round_whole, typed=True)
+    output = Output(std=std is not None, raw_means=raw_means, typed=True)
     made = decode(
         chunk, schema, encoded, np.asarray(filled, dtype=np.float64), spread, output, None
     )

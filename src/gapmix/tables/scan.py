@@ -59,6 +59,7 @@ class _Tally:
         self.first_other = 0
         self.others: tuple[str, ...] = ()
         self.whole = self.integers = True
+        self.long = False
         self.what = "text"  # what it is if it is not numbers
 
 
@@ -174,11 +175,23 @@ def _look(tally: _Tally, chunk: Chunk, j: int, source: Source, marks: Marks, kee
     is_whole = bool((known == np.round(known)).all())
     is_small = bool(np.abs(known).max(initial=0.0) < LARGEST_WHOLE)
     tally.whole = tally.whole and is_whole and is_small
+    if source.dialect is not None and not is_small:
+        tally.long = tally.long or _changes_as_float(series, values)
     tally.integers = tally.integers and (
         is_whole and (is_small or len(known) == int(read_integers(series, gaps).count()))
     )
     if keep:
         tally.parts.append(values)
+
+
+def _changes_as_float(series: Any, values: np.ndarray) -> bool:
+    """Tell whether a float is not the whole number that the text in its place says."""
+    places = np.flatnonzero(np.abs(values) >= LARGEST_WHOLE)
+    texts = [series[int(i)].strip() for i in places]
+    return any(
+        text.lstrip("+-").isdecimal() and int(text) != int(value)
+        for text, value in zip(texts, values[places], strict=True)
+    )
 
 
 def _look_at_levels(tally: _Tally, series: Any, source: Source, marks: Marks, name: str) -> None:
@@ -234,7 +247,8 @@ def _column(name: str, tally: _Tally, n_rows: int) -> Column:
     if tally.n_other:
         return Column(name, TEXT)
     large = tally.integers and not tally.whole
-    return Column(name, NUMBER, tally.whole, n_missing=tally.n_missing, large=large)
+    long = tally.long and not large
+    return Column(name, NUMBER, tally.whole, n_missing=tally.n_missing, large=large, long=long)
 
 
 def _assemble(schema: Schema, tallies: list[_Tally], keep: bool) -> np.ndarray:

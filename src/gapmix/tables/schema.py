@@ -28,6 +28,7 @@ class Column(NamedTuple):
     levels: tuple[str, ...] = ()  # of a category, sorted; the first is the one the others leave out
     n_missing: int = 0
     large: bool = False  # integers, some of them beyond 2^53, which floats would change
+    long: bool = False  # text with whole numbers that no type holds: it is written as text
 
 
 class Feature(NamedTuple):
