@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from gapmix.categories import RARE_ROWS
-from gapmix.estimators.marks import Marks, gap_test
+from gapmix.estimators.marks import Marks, gap_test, show
 from gapmix.estimators.warning import warn_user
 from gapmix.wording import list_names
 
@@ -206,7 +206,12 @@ def encode(
     for i, value in enumerate(values_of(X, column)):
         if is_gap(value):
             continue
-        code = place.get(value)
+        try:
+            code = place.get(value)
+        except TypeError as error:
+            raise TypeError(
+                f"Column {label}, row {i}: {show(value)} cannot be a level ({error})."
+            ) from error
         if code is None:
             strange[value] = strange.get(value, 0) + 1
         else:
