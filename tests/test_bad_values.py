@@ -174,7 +174,7 @@ OTHER_TYPES = {
     "pandas category": (
         make_frame().assign(s=pd.Categorical([None, "x"] * 30)),
         "Column 's' holds Categorical values, not numbers; row 1 has 'x'. Leave it out, or turn it "
-        "into numbers first, for example with OneHotEncoder.",
+        "into numbers first, or name it in categorical_features.",
     ),
     "pandas datetime": (
         make_frame().assign(s=pd.Timestamp("2020-01-01")),
@@ -194,7 +194,7 @@ OTHER_TYPES = {
     "polars category": (
         pl.DataFrame({"a": [1.0, 2.0], "s": pl.Series(["x", None]).cast(pl.Categorical)}),
         "Column 's' holds Categorical values, not numbers; row 0 has 'x'. Leave it out, or turn it "
-        "into numbers first, for example with OneHotEncoder.",
+        "into numbers first, or name it in categorical_features.",
     ),
     "polars list": (
         pl.DataFrame({"a": [1.0, 2.0], "s": [[1, 2], [3]]}),
@@ -204,7 +204,7 @@ OTHER_TYPES = {
     "pyarrow dictionary": (
         pa.table({"a": [1.0, 2.0], "s": pa.array(["x", None]).dictionary_encode()}),
         "Column 's' holds Categorical values, not numbers; row 0 has 'x'. Leave it out, or turn it "
-        "into numbers first, for example with OneHotEncoder.",
+        "into numbers first, or name it in categorical_features.",
     ),
     "complex array": (
         make_table() * 1j,

@@ -328,6 +328,18 @@ def test_unknown_levels_are_kept_and_taken_as_missing(imputer):
     np.testing.assert_array_equal(found, imputer.score_samples(hidden))
 
 
+def test_what_cannot_be_a_level_is_told_with_its_place(imputer):
+    with pytest.raises(TypeError, match=r"Column 'sex', row 1: \[1\] cannot be a level"):
+        imputer.transform(FRAME.head(2).assign(sex=["m", [1]]))
+    with pytest.raises(TypeError, match="Column 'sex' holds values that cannot be levels"):
+        GaussianMixture(categorical_features=["sex"]).fit(FRAME.assign(sex=[[1]] * len(FRAME)))
+    with pytest.raises(ValueError, match=r"'size' holds Categorical .* name it in categorical_f"):
+        GaussianMixture(categorical_features=["sex"]).fit(FRAME)
+    endless = np.column_stack([np.arange(9.0), [np.inf] * 9])
+    with pytest.raises(ValueError, match="Column 1 is to be a category and holds an infinite"):
+        GaussianMixture(categorical_features=[1]).fit(endless)
+
+
 def test_marks_of_gaps_hold_in_categories_too():
     given = FRAME.assign(sex=FRAME["sex"].fillna("?"))
     imputer = GaussianMixtureImputer(2, missing_values=[np.nan, "?"], random_state=0).fit(given)

@@ -203,6 +203,25 @@ def test_files_of_format_1_load():
     assert loaded.history_[0].events[0].startswith("shrinkage: pooled covariance")
 
 
+def test_files_of_format_2_load_with_their_categories():
+    expected = json.loads((DATA / "mixture-v2.json").read_text())
+    loaded = gapmix.load(DATA / "mixture-v2.safetensors")
+    probe = pd.DataFrame(expected["probe"], columns=expected["names"])
+    probe["old"] = probe["old"].astype("boolean")
+    assert [levels.tolist() for levels in loaded.categories_] == expected["levels"]
+    for found, wanted in zip(
+        loaded.category_probabilities_, expected["probabilities"], strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)
+    filled, wanted = loaded.impute(probe), pd.DataFrame(expected["impute"])
+    for j, name in enumerate(expected["names"]):
+        if name in ("Art", "old"):
+            assert filled[name].tolist() == wanted[j].tolist()
+        else:
+            np.testing.assert_allclose(filled[name].astype(float), wanted[j], rtol=1e-12)
+    np.testing.assert_allclose(loaded.score_samples(probe), expected["score_samples"], rtol=1e-12)
+
+
 NAMES = ["a", "b", "c", "d"]
 LABELS = np.repeat(["no", "yes"], 60)
 COMPOSED = {

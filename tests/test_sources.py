@@ -17,7 +17,8 @@ from gapmix import GaussianMixture
 from gapmix import units as scaling
 from gapmix.engines import pieces as in_pieces
 from gapmix.engines import sources
-from gapmix.engines.sources import SourceError, open_source, read, read_memory
+from gapmix.engines.budget import read_memory
+from gapmix.engines.sources import SourceError, open_source, read
 from gapmix.estimators.pieces import impute_source
 from gapmix.fitting.progress import listening
 

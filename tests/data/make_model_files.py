@@ -26,7 +26,14 @@ def make_table() -> pd.DataFrame:
     rng = np.random.default_rng(2024)
     x = np.round(rng.normal(size=(60, 3)) @ rng.normal(size=(3, 3)) + [170.0, 70.0, 0.01], 3)
     x[rng.random(x.shape) < 0.2] = np.nan
-    return pd.DataFrame(x, columns=["height", "weight [kg]", "größe"])
+    table = pd.DataFrame(x, columns=["height", "weight [kg]", "größe"])
+    table["Art"] = np.where(table["height"] > 170, "groß", np.where(rng.random(60) < 0.5, "a", "b"))
+    table["old"] = pd.array(rng.random(60) < 0.3, dtype="boolean")
+    return table.mask(rng.random(table.shape) < 0.1)
+
+
+def to_lists(table: pd.DataFrame) -> list[list[object]]:
+    return [[None if pd.isna(cell) else cell for cell in row] for row in table.to_numpy(object)]
 
 
 def main() -> None:
@@ -37,10 +44,12 @@ def main() -> None:
     gapmix.save(mixture, HERE / f"mixture-v{SCHEMA}.safetensors")
     probe = table.iloc[:6]
     answers = {
-        "probe": probe.replace({np.nan: None}).to_numpy().tolist(),
-        "impute": mixture.impute(probe).tolist(),
+        "probe": to_lists(probe),
+        "impute": to_lists(mixture.impute(probe)),
         "score_samples": mixture.score_samples(probe).tolist(),
         "means": mixture.means_.tolist(),
+        "probabilities": [table.tolist() for table in mixture.category_probabilities_],
+        "levels": [levels.tolist() for levels in mixture.categories_],
         "stop_reason": mixture.stop_reason_,
         "names": list(table.columns),
     }

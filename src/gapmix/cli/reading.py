@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gapmix.cli.requests import Reading, Watch
-from gapmix.engines.sources import read_memory
+from gapmix.engines.budget import read_memory
 from gapmix.estimators.marks import Marks
 from gapmix.tables.cells import read_marks
 from gapmix.tables.dialect import TableError

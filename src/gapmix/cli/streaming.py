@@ -33,8 +33,9 @@ from gapmix.cli.pieces import (
 from gapmix.cli.reading import find_limit, read_bounds
 from gapmix.cli.requests import Fitting, Reading, Streaming, Watch, Writing
 from gapmix.em import checkpoint
+from gapmix.engines.budget import DEFAULT_MEMORY
 from gapmix.engines.contract import EngineError
-from gapmix.engines.sources import DEFAULT_MEMORY, Source, read
+from gapmix.engines.sources import Source, read
 from gapmix.estimators.base import HANDED_ON
 from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer
 from gapmix.estimators.mixture import GaussianMixture

@@ -14,6 +14,7 @@ from gapmix import density as densities
 from gapmix import units as scaling
 from gapmix.density import Density
 from gapmix.em.checkpoint import digest
+from gapmix.engines.budget import least_bytes
 from gapmix.engines.choose import open_shard_engine
 from gapmix.engines.contract import ShardEngine
 from gapmix.engines.shards import Look, Seen, ShardedRows, build, survey
@@ -23,7 +24,6 @@ from gapmix.engines.sources import (
     Source,
     SourceError,
     label_column,
-    least_bytes,
     read,
     read_values,
 )

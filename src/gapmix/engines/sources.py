@@ -7,13 +7,13 @@ same bits on any number of threads, processes or machines.
 
 import mmap
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gapmix.engines.budget import DEFAULT_MEMORY, piece_rows, read_memory
 from gapmix.engines.coding import (
     Levels,
     code_arrow,
@@ -24,15 +24,10 @@ from gapmix.engines.coding import (
 )
 from gapmix.storage.extras import need as need
 
-DEFAULT_MEMORY = 2**30  # bytes
-SHARES = 24  # a piece is at most this part of the memory: a few in flight, each in several forms
-MIN_PIECE_ROWS = 64
 NUMBER, FLAG, TEXT = "number", "flag", "text"  # kinds of columns
 BATCH_ROWS = 16_384  # of a Parquet file in one go
 STREAM_FROM = 2**28  # bytes of a memory map from which it is not read whole
 SUFFIXES = (".npy", ".parquet", ".pq")
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-UNITS |= {f"{unit}I": 1024**i for i, unit in enumerate("KMGT", 1)}
 
 
 class SourceError(ValueError):
@@ -197,7 +192,7 @@ def open_source(
             "of real numbers."
         )
     n, d = x.shape
-    step = rows_per_piece or _piece_rows(budget, d)
+    step = rows_per_piece or piece_rows(budget, d)
     spans = [(low, min(low + step, n)) for low in range(0, n, step)]
     pieces: tuple[Piece, ...]
     if isinstance(x, np.memmap) and isinstance(x.base, mmap.mmap) and x.filename:
@@ -257,29 +252,6 @@ def _compute(piece: DaskPiece) -> Any:
     return piece.part.compute() if hasattr(piece.part, "compute") else piece.part
 
 
-def read_memory(memory: int | str) -> int:
-    """Return a number of bytes from a number or from a text such as '4GB' or '500 MiB'."""
-    if isinstance(memory, str):
-        found = re.fullmatch(r"([0-9.]+)\s*([KMGT]?I?)B?", memory.strip().upper())
-        if found is None or found[2] not in UNITS or found[1].count(".") > 1:
-            raise ValueError(
-                f"memory={memory!r} is not an amount of memory. Write for example '4GB' or '500MB'."
-            )
-        memory = int(float(found[1]) * UNITS[found[2]])
-    if not isinstance(memory, int) or memory < 10**6:
-        raise ValueError(f"memory={memory!r} bytes is too little to work with; use 1MB or more.")
-    return memory
-
-
-def least_bytes(d: int) -> int:
-    """Return the memory that pieces of the fewest rows take with all that is done to them."""
-    return SHARES * 8 * d * MIN_PIECE_ROWS
-
-
-def _piece_rows(budget: int, d: int) -> int:
-    return max(MIN_PIECE_ROWS, budget // (SHARES * 8 * max(d, 1)))
-
-
 def _read_map(piece: MapPiece) -> np.ndarray:
     dtype, (_, d) = np.dtype(piece.dtype), piece.shape
     if piece.fortran:
@@ -331,7 +303,7 @@ def _open_parquet(
                     f"{kinds[other]} in {files[0]}. Files of one table must have the same types."
                 )
             names, kinds = found, found_kinds
-            step = rows_per_piece or _piece_rows(budget, len(names))
+            step = rows_per_piece or piece_rows(budget, len(names))
             counts = [table.metadata.row_group(i).num_rows for i in range(table.num_row_groups)]
         # Workers may stand in another folder.
         pieces += _cut_groups(os.path.abspath(file), names, counts, step)

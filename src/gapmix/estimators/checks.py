@@ -36,7 +36,7 @@ def check(spec: Spec, running: Running) -> None:
     check_positive_int("verbose_interval", running.verbose_interval)
     for name in ("tol", "reg_covar", "diagonal_loading"):
         _check_number(name, getattr(spec, name))
-    if spec.reg_covar > LARGEST_RIDGE:
+    if float(spec.reg_covar) > LARGEST_RIDGE:
         raise ValueError(
             f"reg_covar={spec.reg_covar:g} is too large: at most {LARGEST_RIDGE:g}. It is relative "
             "to the variance of each column, and from about 1 on it outweighs the rows."

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from gapmix.categories import RARE_ROWS
-from gapmix.estimators.marks import Marks, gap_test
+from gapmix.estimators.marks import Marks, gap_test, show
 from gapmix.estimators.warning import warn_user
 from gapmix.wording import list_names
 
@@ -216,7 +216,7 @@ def encode(
     """Return the codes of a column (n,), NaN where it is missing or not a known level."""
     stored = stored_codes(X, column)
     if stored is None:
-        codes, strange = _encode_values(values_of(X, column), levels, is_gap)
+        codes, strange = _encode_values(values_of(X, column), levels, is_gap, label)
     else:
         codes, strange = _encode_stored(stored, levels, is_gap)
     if strange and tell:
@@ -234,7 +234,7 @@ def tell_unknown(label: str, n: int, levels: Sequence[Any] = ()) -> str:
 
 
 def _encode_values(
-    values: Sequence[Any], levels: np.ndarray, is_gap: IsGap
+    values: Sequence[Any], levels: np.ndarray, is_gap: IsGap, label: str = "?"
 ) -> tuple[np.ndarray, dict[Any, int]]:
     """Return the codes of values, and how often those occur that are no level."""
     place = {level: float(code) for code, level in enumerate(levels.tolist())}
@@ -243,7 +243,12 @@ def _encode_values(
     for i, value in enumerate(values):
         if is_gap(value):
             continue
-        code = place.get(value)
+        try:
+            code = place.get(value)
+        except TypeError as error:
+            raise TypeError(
+                f"Column {label}, row {i}: {show(value)} cannot be a level ({error})."
+            ) from error
         if code is None:
             strange[value] = strange.get(value, 0) + 1
         else:

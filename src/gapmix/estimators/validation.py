@@ -284,7 +284,7 @@ def _read_series(series: Any, label: str, marks: Marks) -> np.ndarray:
     if dtype.is_temporal():
         example = ", for example the days since a date"
     elif dtype in (nw.Categorical, nw.Enum):
-        example = ", for example with OneHotEncoder"
+        example = ", or name it in categorical_features"
     raise ValueError(
         f"Column {label} holds {str(dtype).split('(')[0]} values, not numbers; row {row} has "
         f"{show(values[row])}. Leave it out, or turn it into numbers first{example}."
