@@ -16,7 +16,7 @@ from gapmix import (
     GaussianMixtureImputer,
     GaussianMixtureRegressor,
 )
-from gapmix.estimators.imputer import on_matrices
+from gapmix.estimators.converted import on_matrices
 from gapmix.estimators.levels import (
     _encode_stored,
     _encode_values,

@@ -10,7 +10,7 @@ import numpy as np
 from gapmix.cli.files import picture_path, telling_of
 from gapmix.cli.reading import OpenTable
 from gapmix.cli.requests import Watch
-from gapmix.estimators.imputer import on_matrices
+from gapmix.estimators.converted import on_matrices
 from gapmix.plan.patterns import find_patterns
 from gapmix.plots.canvas import figure
 from gapmix.plots.filled import plot_convergence, plot_marginals, plot_missing

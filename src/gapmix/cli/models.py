@@ -10,7 +10,8 @@ import numpy as np
 from gapmix.cli.earlier import OneHotModel
 from gapmix.cli.files import telling_of
 from gapmix.cli.requests import Watch
-from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer, on_matrices
+from gapmix.estimators.converted import as_imputer, on_matrices
+from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.levels import dict_levels
 from gapmix.estimators.marks import Marks
 from gapmix.estimators.mixture import GaussianMixture

@@ -37,7 +37,8 @@ from gapmix.engines.budget import DEFAULT_MEMORY
 from gapmix.engines.contract import EngineError
 from gapmix.engines.sources import Source, read
 from gapmix.estimators.base import HANDED_ON
-from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer
+from gapmix.estimators.converted import as_imputer
+from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.pieces import fill_source
 from gapmix.fitting.progress import listening

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -14,10 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from gapmix import density
 from gapmix.density import Density
 from gapmix.estimators import checks
-from gapmix.estimators.base import HANDED_ON, MixtureBased, warn_of_stops
+from gapmix.estimators.base import MixtureBased, warn_of_stops
 from gapmix.estimators.bounds import read_bounds, read_kinds, read_limits
 from gapmix.estimators.levels import count_levels, is_frame, only_numbers, warn_of_rare
-from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.random import make_rng
 from gapmix.estimators.returned import (
     as_frame_like,
@@ -406,54 +404,3 @@ def store_columns(imputer: GaussianMixtureImputer, seen: tuple[ColumnValues, ...
     imputer.column_kinds_ = dict(zip(keys, kinds, strict=True))
     constant = [each.low if each.low == each.high else np.nan for each in imputer.column_values_]
     imputer.constant_ = np.array(constant)
-
-
-def as_imputer(
-    mixture: GaussianMixture,
-    imputer: GaussianMixtureImputer | None = None,
-    seen: tuple[ColumnValues, ...] | None = None,
-) -> GaussianMixtureImputer:
-    """Return an imputer, fitted, that fills by a mixture which was fitted by itself.
-
-    An imputer that is given keeps its settings, and what it knows of sizes and intervals if it was
-    fitted to a part of the rows. `seen` is what the columns show, if that is known.
-    """
-    if imputer is None:
-        imputer = GaussianMixtureImputer(
-            len(mixture.weights_),
-            random_state=mixture.random_state,
-            n_jobs=mixture.n_jobs,
-            **{name: getattr(mixture, name) for name in HANDED_ON},
-        )
-    if not hasattr(imputer, "selection_"):
-        imputer.selection_, imputer.calibration_ = (), None
-    imputer.mixture_ = copy.copy(mixture)
-    imputer.n_features_in_ = mixture.n_features_in_
-    if hasattr(mixture, "feature_names_in_"):
-        imputer.feature_names_in_ = mixture.feature_names_in_
-        del imputer.mixture_.feature_names_in_  # rows are given to it without names
-    imputer.is_categorical_, imputer.categories_ = mixture.is_categorical_, mixture.categories_
-    store_columns(imputer, seen)
-    imputer.indicated_ = np.empty(0, dtype=int)
-    imputer.n_components_, imputer.n_iter_ = len(mixture.weights_), mixture.n_iter_
-    return imputer
-
-
-def on_matrices(imputer: GaussianMixtureImputer) -> GaussianMixtureImputer:
-    """Return a fitted imputer that reads and gives matrices: codes for levels, NaN for gaps.
-
-    Columns are known by their numbers. The imputer itself is left as it is.
-    """
-    made = copy.copy(imputer)
-    names = getattr(imputer, "feature_names_in_", None)
-    limits = np.transpose(read_bounds(imputer.bounds, column_names(imputer), names))
-    made.bounds = {
-        j: (low if np.isfinite(low) else None, high if np.isfinite(high) else None)
-        for j, (low, high) in enumerate(limits.tolist())
-        if np.isfinite(low) or np.isfinite(high)
-    } or None
-    made.column_kinds_ = dict(enumerate(imputer.column_kinds_.values()))
-    made.__dict__.pop("feature_names_in_", None)
-    made.is_categorical_ = np.zeros(imputer.n_features_in_, dtype=bool)
-    made.categories_, made.missing_values = [], np.nan
-    return made

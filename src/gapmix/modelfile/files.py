@@ -27,7 +27,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix.estimators.classifier import GaussianMixtureClassifier
-from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer
+from gapmix.estimators.converted import as_imputer
+from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.regressor import GaussianMixtureRegressor
 from gapmix.modelfile.estimator import (

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix.estimators.imputer import GaussianMixtureImputer, on_matrices
-from gapmix.estimators.imputer import as_imputer as from_mixture
+from gapmix.estimators.converted import as_imputer as from_mixture
+from gapmix.estimators.converted import on_matrices
+from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.kinds import DECLARED
 
