@@ -137,6 +137,19 @@ def test_draws_and_intervals_have_values_of_their_kind_but_may_leave_the_range_s
         assert set(table["flag"]) == {0, 1}
 
 
+def test_few_steps_that_are_no_whole_numbers_are_kept_to():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=400)
+    x = np.column_stack([np.round(2 * z) / 2, z + 0.3 * rng.normal(size=400)])
+    x[:, 0] = np.clip(x[:, 0], -1.5, 1.5)
+    x[rng.random(400) < 0.3, 0] = np.nan
+    frame = pd.DataFrame(x, columns=["step", "z"])
+    filled = GaussianMixtureImputer(1).fit(frame).impute_frame(frame)
+    assert set(filled["step"]) == set(np.arange(-1.5, 2.0, 0.5))
+    free = GaussianMixtureImputer(1, limits=None).fit(frame).impute_frame(frame)
+    assert len(set(free["step"])) > 7
+
+
 def test_declared_bounds_win_over_the_range_seen():
     x = np.array([[1.0, 2], [2, 4], [3, 5], [4, 9], [np.nan, 30], [5, np.nan], [2, 5], [4, 7]])
     far = GaussianMixtureImputer(1, bounds={0: (0, 12.5)}).fit(x)

@@ -14,6 +14,7 @@ KINDS = (*DECLARED, CATEGORY, CONSTANT, EMPTY)
 
 MOST_CODES = 20  # a column of whole numbers with more values than these is a count, not a code
 CELLS_PER_CODE = 5  # with fewer cells for a value, others may be possible that were not seen
+MOST_STEPS, CELLS_PER_STEP = 10, 20  # the same for fractions, which measuring may have rounded
 MOST_DECIMALS = 12
 LARGEST_WHOLE = 2.0**53
 ANY = -1  # decimals of a column whose values have no common number of digits
@@ -86,8 +87,12 @@ def tell(seen: ColumnValues) -> str:
 
 
 def has_codes(seen: ColumnValues) -> bool:
-    """Tell whether a column has seen all its values, as far as that can be told."""
-    return seen.values is not None and seen.n >= CELLS_PER_CODE * len(seen.values)
+    """Tell whether a column has shown all the values it can have, as far as that can be told."""
+    if seen.values is None:
+        return False
+    if seen.decimals == 0 or len(seen.values) == 2:
+        return seen.n >= CELLS_PER_CODE * len(seen.values)
+    return len(seen.values) <= MOST_STEPS and seen.n >= CELLS_PER_STEP * len(seen.values)
 
 
 def find_possible(
@@ -118,7 +123,8 @@ def find_possible(
         elif free and reach == "kind":
             low[j] = 0.0 if each.low >= 0 and kind != NUMBER else -np.inf
             high[j] = 1.0 if kind == SHARE else np.inf
-        coded = kind == TWO_VALUED or (kind == WHOLE and free and reach and has_codes(each))
+        limited = free and reach is not None and not whole_by_chance
+        coded = kind == TWO_VALUED or (limited and has_codes(each))
         if coded and each.values is not None:
             codes[j, : len(each.values)] = each.values
     return Possible(low, high, decimals, codes)
