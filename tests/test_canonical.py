@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gapmix.plan.canonical import put_in_order
+from gapmix.plan.canonical import draw_uniform, put_in_order
 
 
 def make_table(kind, seed=0, n=300, d=6):
@@ -65,3 +65,17 @@ def test_every_row_has_its_place_among_the_distinct_ones():
     found = put_in_order(x, np.ones(len(x)))
     np.testing.assert_array_equal(x[found.rows][found.which], x)
     assert len(np.unique(found.rows)) == len(found.rows) < len(x)
+
+
+def test_copies_in_tables_of_categories_are_drawn_each_by_itself_wherever_columns_stand():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, (200, 3)).astype(float)
+    n_levels = np.array([3, 3, 3])
+    drawn = draw_uniform(codes, np.ones(200), np.random.default_rng(1), n_levels)
+    assert len(np.unique(drawn)) == drawn.size
+    order = np.array([2, 0, 1])
+    again = draw_uniform(codes[:, order], np.ones(200), np.random.default_rng(1), n_levels)
+    rows = [np.sort(each, axis=0) for each in (drawn[:, order], again)]
+    np.testing.assert_array_equal(*rows)
+    alike = draw_uniform(codes, np.ones(200), np.random.default_rng(1))  # as numbers
+    assert len(np.unique(alike)) < drawn.size

@@ -40,7 +40,11 @@ BAD = {
     "empty file": (text(""), 1, "is empty"),
     "header only": (text("a,b\n"), 1, "a header but no rows"),
     "only new lines": (text("\n\n\n"), 1, "has no header and no rows"),
-    "no numbers": (table(a=["x"] * 5, b=["y"] * 5), 1, "None of the 2 columns holds numbers"),
+    "no numbers": (
+        table(a=[f"x{i}" for i in range(20)], b=[f"2020-01-{i + 1:02d}" for i in range(20)]),
+        1,
+        "None of the 2 columns holds numbers or categories",
+    ),
     "all gaps": (table(a=[""] * 5, b=["NA"] * 5), 1, "None of the 2 columns holds numbers"),
     "one row": (table(a=[1.5], b=[2]), 1, "The table has 1 row"),
     "infinity": (table(a=[*NUMBERS, "inf"], b=[*NUMBERS, 1]), 1, "Row 21, column 'a': inf"),

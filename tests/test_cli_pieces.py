@@ -70,7 +70,7 @@ def test_a_folder_is_filled_in_row_order_and_other_columns_come_along(gapmix, fo
     options = (*FIT, "--memory", "1MB", "--leave-out", "key", "--bounds", "v0=0:1")
     ran = gapmix(path, "impute", "set", "-o", "out.parquet", "--save-model", "m", *options)
     assert ran.code == 0, ran.err
-    assert "'name', 'when': no numbers" in ran.err
+    assert "Columns 'name', 'when': in pieces only numbers are used" in ran.err
     assert "'empty': no value in any row" in ran.err
     out = pq.read_table(path / "out.parquet")
     assert out.column_names == table.column_names
@@ -157,7 +157,7 @@ def test_large_tables_are_read_in_pieces_by_themselves(tmp_path):
         (("t.parquet", "--memory", "lots"), 2, "--memory='lots' is not an amount"),
         (("t.parquet", "--memory", "10KB"), 2, "too little"),
         (("t.parquet", "--memory", "1MB", "--components", "900"), 1, "sums and a few rows take"),
-        (("t.parquet", "--one-hot", "name"), 2, "--one-hot needs the whole"),
+        (("t.parquet", "--categories", "name"), 2, "--categories needs the whole"),
         (("t.parquet", "--draws", "2"), 2, "--draws needs the whole"),
         (("t.parquet", "--std"), 2, "--std needs the whole"),
         (("t.parquet", "--missing-values", "7"), 2, "--missing-values needs the whole"),

@@ -16,6 +16,16 @@ from gapmix import (
     GaussianMixtureImputer,
     GaussianMixtureRegressor,
 )
+from gapmix.estimators.imputer import on_matrices
+from gapmix.estimators.levels import (
+    _encode_stored,
+    _encode_values,
+    dict_levels,
+    find_levels,
+    stored_codes,
+    values_of,
+)
+from gapmix.estimators.marks import gap_test, read_marks
 from gapmix.evaluate import hide_and_score
 from gapmix.multiple import impute_many
 
@@ -414,9 +424,25 @@ def test_completions_have_levels():
 def test_hidden_categories_are_judged_by_their_levels(kind):
     given = FRAME if kind == "pandas" else pl.from_pandas(FRAME)
     result = hide_and_score(given, n_repeats=1, random_state=0)
-    mean, mixture = result.overall()
-    assert not mean.problem
-    assert not mixture.problem
+    by_name = {each.imputer: each for each in result.overall()}
+    assert list(by_name) == ["mean", "k-NN", "iterative", "mixture"]
+    assert not any(each.problem for each in by_name.values())
+    mean, mixture = by_name["mean"], by_name["mixture"]
+    assert mean.wrong == by_name["k-NN"].wrong == by_name["iterative"].wrong
+    assert by_name["k-NN"].error < mean.error
+    assert abs(mixture.sure - (1 - mixture.wrong)) < 0.1
+    assert np.log(1 / 3) < mixture.level_log_score < 0
+    classes = result.calibration("mixture")
+    cells = [each for each in result.cells if each.imputer == "mixture"]
+    assert sum(each.n for each in classes) == sum(len(each.true) for each in cells)
+    assert result.calibration("mean") == []
+    table = result.confusion("mixture", "sex")
+    assert table.levels == ("f", "m", "x")
+    sex = next(each for each in cells if each.column == "sex")
+    for i, j in np.ndindex(3, 3):
+        assert table.counts[i, j] == ((sex.true == i) & (sex.filled == j)).sum()
+    with pytest.raises(ValueError, match="no hidden level of a category 'a'"):
+        result.confusion("mixture", "a")
     assert mixture.wrong < 0.7 * mean.wrong
     assert mixture.error < mean.error
     assert "wrong levels" in result.summary()
@@ -442,3 +468,43 @@ def test_sizes_are_compared_by_numbers_and_levels_together():
     found = GaussianMixtureImputer(random_state=0, average=False).fit(clusters)
     assert found.n_components_ >= 3
     assert isinstance(found.selection_[0].error, float)
+
+
+@pytest.mark.parametrize("kind", ["string", "categorical", "enum", "pandas"])
+def test_stored_codes_say_what_the_plain_loop_says(kind):
+    values = ["b", None, "a", "?", "new", "b", "a", " ? ", "b"] * 3
+    declared = ["unused", "b", "new", "?", " ? ", "a"]
+    frame = {
+        "string": pl.DataFrame({"c": values}),
+        "categorical": pl.DataFrame({"c": pl.Series(values, dtype=pl.Categorical)}),
+        "enum": pl.DataFrame({"c": pl.Series(values, dtype=pl.Enum(declared))}),
+        "pandas": pd.DataFrame({"c": pd.Categorical(values, categories=declared)}),
+    }[kind]
+    is_gap = gap_test(read_marks("?"))
+    levels = np.array(["a", "b"], dtype=object)
+    stored = stored_codes(frame, 0)
+    assert stored is not None
+    shown = values_of(frame, 0)
+    expected, strange = _encode_values([None if v != v else v for v in shown], levels, "c", is_gap)
+    found, also_strange = _encode_stored(stored, levels, is_gap)
+    np.testing.assert_array_equal(found, expected)
+    assert also_strange == strange == {"new": 3}
+    seen = find_levels(frame, 0, "'c'", is_gap, named=False).tolist()
+    assert seen == (["b", "new", "a"] if kind in ("enum", "pandas") else ["a", "b", "new"])
+
+
+def test_marks_that_are_numbers_do_not_mark_codes_of_levels():
+    frame = FRAME.assign(a=FRAME["a"].fillna(0.0))
+    marked = GaussianMixtureImputer(2, missing_values=0, random_state=0).fit(frame)
+    plain = GaussianMixtureImputer(2, random_state=0).fit(FRAME)
+    assert (marked.transform(frame) == plain.transform(FRAME)).all()
+
+
+def test_an_imputer_of_matrices_fills_codes(imputer):
+    x = imputer._read(FRAME)
+    given = imputer.impute_with_std(FRAME)
+    filled, std = on_matrices(imputer).impute_with_std(x)
+    for j, levels in dict_levels(imputer).items():
+        assert (levels[filled[:, j].astype(int)] == given[0][:, j]).all()
+    np.testing.assert_array_equal(std, given[1].astype(float))
+    assert imputer.feature_names_in_.tolist() == list(FRAME.columns)

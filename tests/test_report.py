@@ -199,7 +199,7 @@ def test_a_mixture_has_a_report_and_bounds_are_kept(tmp_path):
     imputer = GaussianMixtureImputer(1, bounds={"b": (0, None), "c": (None, 4)}).fit(frame)
     numbered = as_imputer(imputer)
     assert numbered.bounds == {1: (0.0, None), 2: (None, 4.0)}
-    assert contender(numbered, np.array([0, 2])).bounds == {1: (None, 4.0)}
+    assert contender(numbered, np.array([0, 2]), []).bounds == {1: (None, 4.0)}
     assert hasattr(imputer, "feature_names_in_")  # the one that was given is as it was
     write_report(imputer, frame, tmp_path / "bounded.html")
     np.testing.assert_array_equal(
@@ -239,29 +239,31 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
 
 def test_the_command_writes_a_page(gapmix, tmp_path):
     x = make_rows(200, 3)
-    write_rows(tmp_path / "in.csv", x, word=["w"] * 200, none=[""] * 200)
+    write_rows(tmp_path / "in.csv", x, word=[f"w{i}" for i in range(200)], none=[""] * 200)
     ran = gapmix(tmp_path, "report", "in.csv", "-o", "out.html", "--json", *FIT)
     assert ran.code == 0, ran.err
     result = json.loads(ran.out)
     text = (tmp_path / "out.html").read_text(encoding="utf-8")
-    assert result["n_gaps"] == np.isnan(x).sum()
+    assert result["n_gaps"] == np.isnan(x).sum() + 200
     assert result["n_bytes"] == len(text.encode())
     found = check_page(text)
-    assert "word holds no numbers and is not used." in found.text
+    assert "word names rows and is not used." in found.text
     assert "none has no value in any row and is left empty." in found.text
+    assert "none200no value in any row" in found.text
     assert "in.csv" in found.text
 
 
 def test_hostile_names_and_values_from_a_file(gapmix, tmp_path):
     x = make_rows(60, 2)
     names = ["<script>alert(1)</script>", "x" * 9_000]
-    words = ["<img src=x>", "'';!--<b>"] * 30
+    words = ["<img src=x>", "'';!--<b>", "<img src=x>"] * 20
     write_rows(tmp_path / "in.csv", x, names, word=words)
-    ran = gapmix(tmp_path, "report", "in.csv", "-o", "out.html", "--one-hot", "word", *FIT)
+    ran = gapmix(tmp_path, "report", "in.csv", "-o", "out.html", *FIT)
     assert ran.code == 0, ran.err
     found = check_page((tmp_path / "out.html").read_text(encoding="utf-8"))
     assert names[0] in found.text
-    assert "word=<img src=x>" in found.text
+    assert "most often <img src=x>" in found.text
+    assert "word is a category." in found.text
 
 
 def test_a_bad_call_is_told_before_any_work(gapmix, tmp_path):
@@ -269,10 +271,10 @@ def test_a_bad_call_is_told_before_any_work(gapmix, tmp_path):
     ran = gapmix(tmp_path, "report", "in.csv", "-o", "nowhere/out.html", *FIT)
     assert ran.code == 2
     assert "folder" in ran.err
-    (tmp_path / "words.csv").write_text("a,b\n" + "x,y\n" * 20)
+    (tmp_path / "words.csv").write_text("a,b\n" + "".join(f"x{i},y{i}\n" for i in range(20)))
     ran = gapmix(tmp_path, "report", "words.csv", "-o", "out.html", *FIT)
     assert ran.code == 1
-    assert "None of the 2 columns holds numbers" in ran.err
+    assert "None of the 2 columns holds numbers or categories" in ran.err
     assert not (tmp_path / "out.html").exists()
 
 

@@ -21,7 +21,7 @@ from gapmix.estimators.validation import Marks
 from gapmix.storage.tablefiles import Dialect
 from gapmix.tables import textfile
 from gapmix.tables.cells import guard_formulas, parse_numbers, read_marks, write_numbers
-from gapmix.tables.coding import Output, decode, encode, match_columns, most_probable, output_names
+from gapmix.tables.coding import Output, decode, encode, match_columns, output_names
 from gapmix.tables.dialect import Given, TableError, find_dialect
 from gapmix.tables.frames import fill_frame, read_frame
 from gapmix.tables.scan import scan
@@ -33,9 +33,10 @@ from gapmix.tables.schema import (
     assign_roles,
     feature_names,
     features,
+    find_kept,
 )
 from gapmix.tables.sink import output_dialect, writing
-from gapmix.tables.source import open_table
+from gapmix.tables.source import Chunk, open_table
 
 
 def dialect_of(text, **given_options):
@@ -200,15 +201,15 @@ def test_rows_are_the_same_in_any_blocks(tmp_path, monkeypatch):
     frame = pl.DataFrame(x, schema=["a", "b", "c"]).fill_nan(None)
     frame = frame.with_columns(level=pl.Series(rng.choice(["x", "y", "z"], 500)))
     frame.write_csv(tmp_path / "in.csv")
-    roles = ["use", "use", "use", "one-hot"]
-    whole = scan(open_table(tmp_path / "in.csv"), roles)
+    whole = scan(open_table(tmp_path / "in.csv"))
     monkeypatch.setattr(textfile, "BLOCK_BYTES", 333)
-    cut = scan(open_table(tmp_path / "in.csv"), roles)
+    cut = scan(open_table(tmp_path / "in.csv"))
     assert cut.schema == whole.schema
     np.testing.assert_array_equal(cut.matrix, whole.matrix)
     np.testing.assert_array_equal(whole.matrix[:, :3], x)
-    np.testing.assert_array_equal(whole.matrix[:, 3], frame["level"].to_numpy() == "y")
-    np.testing.assert_array_equal(whole.matrix[:, 4], frame["level"].to_numpy() == "z")
+    assert whole.schema.columns[3].levels == ("x", "y", "z")
+    codes = ["xyz".index(level) for level in frame["level"]]
+    np.testing.assert_array_equal(whole.matrix[:, 3], codes)
 
 
 def test_a_column_that_turns_out_to_be_text_late_is_text(tmp_path, monkeypatch):
@@ -329,18 +330,38 @@ def test_damaged_parquet_files_give_an_error(tmp_path, capfd):
 
 def test_roles_are_given_by_name():
     names = ["a", "b", "c", "d"]
-    roles = Roles(columns=("a", "b"), one_hot=("c",))
-    assert assign_roles(names, roles) == ["use", "use", "one-hot", "pass"]
+    roles = Roles(columns=("a", "b"), categories=("c",))
+    assert assign_roles(names, roles) == ["use", "use", "category", "pass"]
+    roles = Roles(columns=("a", "b"), numbers=("b",))
+    assert assign_roles(names, roles) == ["use", "numbers", "pass", "pass"]
     assert assign_roles(names, Roles(columns=("a, b", "d"))) == ["use", "use", "pass", "use"]
     assert assign_roles(["a,b", "c"], Roles(columns=("a,b",))) == ["use", "pass"]
     assert assign_roles(names, Roles(leave_out=("a",), id="d")) == ["pass", "use", "use", "pass"]
-    with pytest.raises(CallError, match="is named by --one-hot and by --leave-out"):
-        assign_roles(names, Roles(one_hot=("a",), leave_out=("a",)))
+    with pytest.raises(CallError, match="is named by --categories and --leave-out"):
+        assign_roles(names, Roles(categories=("a",), leave_out=("a",)))
+    with pytest.raises(CallError, match="is named by --categories and --numbers"):
+        assign_roles(names, Roles(categories=("a",), numbers=("a",)))
     with pytest.raises(CallError, match="2 columns have that name"):
         assign_roles(["a", "a"], Roles(id="a"))
 
 
-def test_the_coding_of_categories_has_full_rank():
+def test_patterns_name_columns_and_names_count_more():
+    names = ["smoke_1", "smoke_2", "age", "a*"]
+    roles = Roles(categories=("smoke*",), leave_out=("smoke_2",))
+    assert assign_roles(names, roles) == ["category", "pass", "use", "use"]
+    roles = Roles(categories=("smoke_2",), leave_out=("smoke*",))
+    assert assign_roles(names, roles) == ["pass", "category", "use", "use"]
+    assert assign_roles(names, Roles(leave_out=("a*",))) == ["use", "use", "use", "pass"]
+    assert assign_roles(names, Roles(columns=("*e",))) == ["pass", "pass", "use", "pass"]
+    assert assign_roles(names, Roles(columns=("smoke_?,age",))) == ["use", "use", "use", "pass"]
+    assert find_kept(names, Roles(keep=("smoke*",)), ["use"] * 4) == {0, 1}
+    with pytest.raises(CallError, match="--keep: no column matches 'x\\*'"):
+        find_kept(names, Roles(keep=("x*",)), ["use"] * 4)
+    with pytest.raises(CallError, match="the column 'age' is not used"):
+        find_kept(names, Roles(keep=("age",)), ["pass"] * 4)
+
+
+def test_a_category_is_one_column_of_places():
     schema = Schema(
         (
             Column("g", "category", levels=("p", "q", "r")),
@@ -348,14 +369,93 @@ def test_the_coding_of_categories_has_full_rank():
             Column("t", "text"),
         )
     )
-    assert feature_names(schema) == ["g=q", "g=r", "x"]
-    frame = pl.DataFrame({"g": ["p", "q", "r", None, "new"], "x": range(5), "t": ["-"] * 5})
-    seen = read_frame(frame, one_hot=["g"])
-    coded = seen.matrix[~np.isnan(seen.matrix).any(axis=1)]
-    n_levels = len(seen.schema.columns[0].levels)
-    design = np.column_stack([np.ones(len(coded)), coded[:, : n_levels - 1]])
-    assert np.linalg.matrix_rank(design) == n_levels
-    assert most_probable(np.array([[0.1, 0.2], [0.5, 0.1], [0.2, 0.6]])).tolist() == [0, 1, 2]
+    assert feature_names(schema) == ["g", "x"]
+    frame = pl.DataFrame({"g": ["r", "q", "p", None, "new"], "x": range(5), "t": ["-"] * 5})
+    encoded = encode(Chunk(nw.from_native(frame), 1), schema, Marks(), None)
+    np.testing.assert_array_equal(encoded.x[:, 0], [2, 1, 0, np.nan, np.nan])
+    assert encoded.gaps[0].tolist() == [False, False, False, True, False]
+    assert encoded.unknown == {0: 1}
+
+
+SPELLED = ["New York", " led", "Köln", "None", "-", "007", "=cmd", "a,b", 'q"q', "0.50"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_levels_come_back_as_they_are_spelled(tmp_path, suffix):
+    rng = np.random.default_rng(0)
+    cells = [None if rng.random() < 0.2 else str(rng.choice(SPELLED)) for _ in range(400)]
+    frame = pl.DataFrame({"level": cells, "x": np.arange(400.0)})
+    path = tmp_path / f"in.{suffix}"
+    frame.write_csv(path) if suffix == "csv" else frame.write_parquet(path)
+    seen = scan(open_table(path))
+    assert seen.schema.columns[0].kind == "category"
+    assert seen.schema.columns[0].levels == tuple(sorted(SPELLED))
+    out = tmp_path / f"out.{suffix}"
+    source = open_table(path)
+    with writing(out, ["level", "x"], source.dialect, raw=True) as sink:
+        for chunk in source.chunks():
+            encoded = encode(chunk, seen.schema, Marks(), source.dialect)
+            filled = np.where(np.isnan(encoded.x), np.arange(400)[:, None] % 10, encoded.x)
+            made = decode(chunk, seen.schema, encoded, filled, None, Output(), source.dialect)
+            sink.write(nw.to_native(made))
+    found = pl.read_csv(out, infer_schema=False) if suffix == "csv" else pl.read_parquet(out)
+    levels = sorted(SPELLED)
+    assert found["level"].to_list() == [
+        levels[i % 10] if cell is None else cell for i, cell in enumerate(cells)
+    ]
+
+
+def test_texts_behind_numbers_are_levels_all_the_same(tmp_path, monkeypatch):
+    words = ["5", "6"] * 100 + ["low", "high", "none"] * 40
+    (tmp_path / "in.csv").write_text("a,b\n" + "".join(f"{w},{i}\n" for i, w in enumerate(words)))
+    whole = scan(open_table(tmp_path / "in.csv"))
+    monkeypatch.setattr(textfile, "BLOCK_BYTES", 100)
+    cut = scan(open_table(tmp_path / "in.csv"))
+    assert cut.schema == whole.schema
+    assert cut.schema.columns[0].levels == ("5", "6", "high", "low", "none")
+    np.testing.assert_array_equal(cut.matrix, whole.matrix)
+
+
+def test_kinds_of_columns_that_are_passed_through(tmp_path):
+    n = 120
+    rows = [
+        f"p{i},{2000 + i % 20}-01-02,text {i % 80},{'' if i % 4 else 'x'},{i},{i % 2 == 0},,k\n"
+        for i in range(n)
+    ]
+    (tmp_path / "in.csv").write_text("id,day,remark,rare,x,flag,empty,same\n" + "".join(rows))
+    seen = scan(open_table(tmp_path / "in.csv"))
+    kinds = {column.name: column.kind for column in seen.schema.columns}
+    assert kinds == {
+        "id": "id",
+        "day": "date",
+        "remark": "text",
+        "rare": "category",
+        "x": "number",
+        "flag": "category",
+        "empty": "empty",
+        "same": "category",
+    }
+    assert [note.text for note in seen.notes] == [
+        "Passed through, not filled: 'id' (an id, 120 distinct in 120 values; no gaps), 'day' "
+        "(dates; no gaps), 'remark' (80 distinct texts in 120 values; a category has at most 50; "
+        "no gaps). --categories COLUMN uses and fills one as a category.",
+        "Column 'empty' has no value in any row: left empty, because nothing can be learned about "
+        "it.",
+    ]
+
+
+def test_numbers_among_texts_are_numbers_if_asked(tmp_path):
+    cells = ["1", "2.5", "n/k", "", "4", "refused"] * 10
+    (tmp_path / "in.csv").write_text("a,b\n" + "".join(f"{c},1\n" for c in cells))
+    seen = scan(open_table(tmp_path / "in.csv"))
+    assert seen.schema.columns[0].kind == "text"
+    assert "--numbers 'a' fills all that is no number" in seen.notes[0].text
+    assert "with 10 gaps" in seen.notes[0].text
+    seen = scan(open_table(tmp_path / "in.csv"), ["numbers", "use"])
+    column = seen.schema.columns[0]
+    assert (column.kind, column.n_missing, column.loose) == ("number", 30, True)
+    np.testing.assert_array_equal(seen.matrix[:5, 0], [1, 2.5, np.nan, np.nan, 4])
+    assert "20 cells that are no number, such as 'n/k', 'refused'" in seen.notes[0].text
 
 
 def test_a_level_the_model_does_not_know_is_kept():
@@ -363,7 +463,7 @@ def test_a_level_the_model_does_not_know_is_kept():
     match = match_columns(schema, ("x", "extra", "g"))
     assert [column.kind for column in match.schema.columns] == ["number", "unused", "category"]
     assert match.places.tolist() == [1, 0]
-    assert [f.column for f in features(match.schema)] == [0, 2]
+    assert features(match.schema) == (0, 2)
 
 
 FRAMES = {
@@ -386,9 +486,12 @@ def test_frames_come_back_with_names_types_and_order(make):
     }
     frame = make(data)
     seen = read_frame(frame)
-    assert [c.kind for c in seen.schema.columns] == ["text", "number", "number", "number", "text"]
-    np.testing.assert_array_equal(seen.matrix, [[1, 4, 0.5], [2, np.nan, 1.5], [3, 6, np.nan]])
-    filled = np.where(np.isnan(seen.matrix), 9.25, seen.matrix)
+    kinds = ["category", "number", "number", "number", "category"]
+    assert [c.kind for c in seen.schema.columns] == kinds
+    nan = np.nan
+    expected = [[0, 1, 4, 0.5, 1], [nan, 2, nan, 1.5, 0], [1, 3, 6, nan, 1]]
+    np.testing.assert_array_equal(seen.matrix, expected)
+    filled = np.where(np.isnan(seen.matrix), [1, 9.25, 9.25, 9.25, 0], seen.matrix)
     made = fill_frame(frame, seen.schema, filled, raw_means=True)
     assert type(made) is type(frame)
     out = nw.from_native(made)
@@ -399,7 +502,8 @@ def test_frames_come_back_with_names_types_and_order(make):
     assert out.schema["holes"] == nw.Float64
     assert out["holes"].to_list() == [4, 9.25, 6]
     assert out["x"].to_list() == [0.5, 1.5, 9.25]
-    assert out["text"].is_null().to_list() == [False, True, False]
+    assert out["text"].to_list() == ["u", "w", "w"]
+    assert out["flag"].to_list() == [True, False, True]
     rounded = nw.from_native(fill_frame(frame, seen.schema, filled))
     assert rounded["holes"].to_list() == [4, 9, 6]
     with_std = nw.from_native(fill_frame(frame, seen.schema, filled, 0.5 * filled))

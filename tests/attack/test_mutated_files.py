@@ -94,7 +94,7 @@ def draw_arguments(rng, table, has_model):
     choices = [
         ["--columns", "a,b"],
         ["--leave-out", rng.choice(["a", "name", "zz"])],
-        ["--one-hot", "name"],
+        ["--categories", "name"],
         ["--missing-values", rng.choice(["-999", "row 1", "?,0", "1152921504606846977"])],
         ["--delimiter", rng.choice([",", ";", "tab", "|"])],
         ["--decimal", ","],

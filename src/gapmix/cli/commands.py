@@ -120,6 +120,9 @@ def impute(
         bool, flag("Write all draws into one file, with a column 'draw'")
     ] = False,
     std: Annotated[bool, flag("Write the standard deviation of filled cells beside them")] = False,
+    probabilities: Annotated[
+        bool, flag("Write the probability of filled categories beside them")
+    ] = False,
     raw_means: Annotated[
         bool, flag("Write means as they are, not as values of the column")
     ] = False,
@@ -132,7 +135,15 @@ def impute(
 ) -> Outcome:
     """Fill the gaps of a table."""
     writing = Writing(
-        output, draws, draw_column, std, raw_means, raw, save_model, pieces.checkpoint
+        output,
+        draws,
+        draw_column,
+        std,
+        probabilities,
+        raw_means,
+        raw,
+        save_model,
+        pieces.checkpoint,
     )
     check_writing(writing)
     check_files({"the table": table, "the model": model}, writing, show.plots)
@@ -140,6 +151,8 @@ def impute(
         raise CallError("--json and the table would both go to standard output: give --output.")
     if model is not None and save_model is not None:
         raise CallError("--save-model belongs to a fit: leave out --model or --save-model.")
+    if model is not None and columns.categories:
+        raise CallError("--categories belongs to a fit: a model knows its categories.")
     request, fitting, how = read_request(read, columns), _fitting(fit, show), pieces.streaming()
     with _open_screen(show, fit) as screen:
         if streaming.is_needed(table, request, how):

@@ -10,12 +10,12 @@ import numpy as np
 from gapmix.cli.files import picture_path, telling_of
 from gapmix.cli.reading import OpenTable
 from gapmix.cli.requests import Watch
+from gapmix.estimators.imputer import on_matrices
 from gapmix.plan.patterns import find_patterns
 from gapmix.plots.canvas import figure
 from gapmix.plots.filled import plot_convergence, plot_marginals, plot_missing
 from gapmix.plots.gaps import plot_patterns
 from gapmix.storage.atomicfile import Replacement
-from gapmix.tables.frames import named_rows
 from gapmix.tables.schema import CallError, Note, feature_names
 from gapmix.wording import quote
 
@@ -56,10 +56,13 @@ def draw_fit(table: OpenTable, model: Any, folder: Path, watch: Watch) -> None:
         _save(plot_convergence(model.mixture_), folder, "convergence", watch)
     x = _some_rows(table.scan.matrix)
     gaps = np.isnan(x)
-    if (gaps.any(axis=0) & ~gaps.all(axis=0)).any():
+    columns = np.flatnonzero(gaps.any(axis=0) & ~gaps.all(axis=0) & ~model.is_categorical_)
+    if columns.size:
         names = feature_names(table.scan.schema)
-        drawn = model.sample(named_rows(x, names), random_state=0)[0]
-        axes = plot_marginals(x, drawn, feature_names=names)
+        drawn = on_matrices(model).sample(x, random_state=0)[0]
+        axes = plot_marginals(
+            x[:, columns], drawn[:, columns], feature_names=[names[j] for j in columns]
+        )
         axes.set_title("Observed values, and one draw of the gaps", fontsize=10, loc="left")
         _save(axes, folder, "filled", watch)
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.cli.fitting import make_imputer
-from gapmix.cli.reading import read_table, require_numbers
+from gapmix.cli.fitting import make_imputer, name_categories, rows_of
+from gapmix.cli.reading import read_table, require_columns
 from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.evaluate.compare import MAX_ROWS, hide_and_score
 from gapmix.evaluate.contenders import OURS, default_imputers
-from gapmix.evaluate.scores import COVERAGES, Evaluation
+from gapmix.evaluate.levels import Calibration
+from gapmix.evaluate.scores import COVERAGES, Evaluation, Overall
 from gapmix.fitting.progress import listening
 from gapmix.selection.sizes import measure_spread
 from gapmix.tables.dialect import TableError
-from gapmix.tables.schema import NUMBER, Note, feature_names, features
+from gapmix.tables.schema import CATEGORY, Note, feature_names, features
 
 
 class MethodScore(NamedTuple):
@@ -24,10 +26,15 @@ class MethodScore(NamedTuple):
 
     method: str
     error: float  # root mean square, in standard deviations of the columns, mean of the repeats
-    by_column: tuple[float, ...]  # the same for each column; NaN where nothing was hidden
+    by_column: tuple[float, ...]  # the same for each column, the share of wrong levels for
+    # categories; NaN where nothing was hidden
     coverage: tuple[float, ...]  # share of hidden cells inside the intervals; empty without any
     seconds: float  # of all repeats
     problem: str  # why there is no error; empty if all is well
+    wrong: float = math.nan  # share of hidden cells of categories that got another level
+    relative_wrong: float = math.nan  # the same, 1 for the most frequent level
+    level_log_score: float = math.nan  # mean log probability of the true level
+    sure: float = math.nan  # mean probability of the levels filled in
 
 
 class Evaluated(NamedTuple):
@@ -41,6 +48,8 @@ class Evaluated(NamedTuple):
     columns: tuple[str, ...]
     coverages: tuple[float, ...]
     scores: tuple[MethodScore, ...]
+    categories: tuple[str, ...] = ()  # of the columns
+    calibration: tuple[Calibration, ...] = ()  # of the probabilities of the mixture
 
 
 def evaluate(
@@ -54,17 +63,16 @@ def evaluate(
 ) -> Evaluated:
     """Hide a share of the known cells, several times, and compare ways to fill them."""
     table = read_table(path, reading, watch)
-    require_numbers(table)
+    require_columns(table)
     schema, x = table.scan.schema, np.ascontiguousarray(table.scan.matrix)
-    names = feature_names(schema)
+    names, used = feature_names(schema), [schema.columns[j] for j in features(schema)]
     varies = measure_spread(x) > 0
-    columns = [
-        names[f]
-        for f, each in enumerate(features(schema))
-        if schema.columns[each.column].kind == NUMBER and varies[f]
-    ]
+    columns = [names[f] for f in np.flatnonzero(varies)]
     if not columns:
-        raise TableError("No column of numbers varies, so there is nothing to compare.")
+        raise TableError("No column varies, so there is nothing to compare.")
+    mixed = any(column.kind == CATEGORY for column in used)
+    named = name_categories(schema)
+    ours = make_imputer(fitting).set_params(categorical_features=named)
     if len(x) > MAX_ROWS:
         watch.note(Note(f"Evaluated on {MAX_ROWS:,} rows drawn from {len(x):,}."))
 
@@ -77,13 +85,14 @@ def evaluate(
     try:
         with listening(watch.iteration):
             found = hide_and_score(
-                x,
-                default_imputers(fitting.seed) | {OURS: make_imputer(fitting)},
+                rows_of(table) if mixed else x,
+                default_imputers(fitting.seed, mixed=named if mixed else False) | {OURS: ours},
                 share=share,
                 columns=columns,
                 n_repeats=repeats,
                 max_rows=MAX_ROWS,
                 feature_names=names,
+                categorical_features=named,
                 random_state=fitting.seed,
                 progress=tell,
             )
@@ -95,20 +104,39 @@ def evaluate(
             watch.note(Note(f"{score.method}: {score.problem}", warning=True))
     n_hidden = found.overall()[0].n_hidden
     return Evaluated(
-        str(path), found.shape[0], n_hidden, repeats, share, tuple(columns), COVERAGES, scores
+        str(path),
+        found.shape[0],
+        n_hidden,
+        repeats,
+        share,
+        tuple(columns),
+        COVERAGES,
+        scores,
+        tuple(names[f] for f, c in enumerate(used) if c.kind == CATEGORY and varies[f]),
+        tuple(found.calibration(OURS)),
     )
 
 
 def _score_methods(found: Evaluation, columns: list[str]) -> tuple[MethodScore, ...]:
     parts = found.by_column()
+    majority = found.overall()[0].wrong
     return tuple(
         MethodScore(
             each.imputer,
             each.error,
-            tuple(parts[name][place].error if name in parts else np.nan for name in columns),
+            tuple(_pick(parts[name][place]) if name in parts else np.nan for name in columns),
             (each.coverage_50, each.coverage_90) if np.isfinite(each.coverage_90) else (),
             each.seconds * found.n_repeats,
             each.problem,
+            each.wrong,
+            each.wrong / majority if majority > 0 else np.nan,
+            each.level_log_score,
+            each.sure,
         )
         for place, each in enumerate(found.overall())
     )
+
+
+def _pick(each: Overall) -> float:
+    """Return the error of a column of numbers, the share of wrong levels of a category."""
+    return each.error if np.isnan(each.wrong) else each.wrong

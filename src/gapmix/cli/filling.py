@@ -15,7 +15,8 @@ import polars as pl
 from gapmix.cli.drawing import draw_all
 from gapmix.cli.files import list_targets, telling_of
 from gapmix.cli.fitting import FitSummary, fit_imputer, telling
-from gapmix.cli.models import load_model, marks_of, save_model, schema_of
+from gapmix.cli.gaps import Unfilled, count_gaps
+from gapmix.cli.models import apply_to_codes, load_model, marks_of, save_model, schema_of
 from gapmix.cli.reading import OpenTable, read_bounds, read_table
 from gapmix.cli.requests import Fitting, Reading, Watch, Writing
 from gapmix.estimators.imputer import GaussianMixtureImputer
@@ -26,13 +27,10 @@ from gapmix.tables.coding import (
     decode,
     encode,
     match_columns,
-    most_probable,
     output_names,
 )
-from gapmix.tables.frames import named_rows
 from gapmix.tables.scan import scan
 from gapmix.tables.schema import (
-    CATEGORY,
     NUMBER,
     UNUSED,
     CallError,
@@ -40,13 +38,14 @@ from gapmix.tables.schema import (
     Schema,
     features,
     find_column,
+    find_columns,
+    list_columns,
     name_columns,
-    unique_names,
 )
 from gapmix.tables.sink import Sink, refuse_types, writing
 from gapmix.tables.source import open_table
+from gapmix.wording import count
 
-ROLE = {NUMBER: "use", CATEGORY: "one-hot"}
 SAMPLE_ROWS = 50_000  # drawn in one go
 
 
@@ -55,8 +54,10 @@ class FillResult(NamedTuple):
 
     n_rows: int
     n_columns: int
-    n_filled: int  # cells
-    by_column: dict[str, int]
+    n_gaps: int  # cells that are missing, in all columns
+    n_filled: int
+    by_column: dict[str, int]  # filled cells
+    unfilled: tuple[Unfilled, ...]
     files: tuple[str, ...]
     fit: FitSummary | None
     seconds: dict[str, float]  # of reading, fitting, filling, writing
@@ -81,17 +82,14 @@ def impute(
     began = time.perf_counter()
     files, filling = _write_tables(ready, writing, fitting.seed, watch)
     schema = ready.table.scan.schema
-    labels = unique_names([column.name for column in schema.columns])
-    by_column = {
-        label: column.n_missing
-        for label, column in zip(labels, schema.columns, strict=True)
-        if column.kind in (NUMBER, CATEGORY) and column.n_missing
-    }
+    by_column, unfilled = count_gaps(schema, known=model_path is not None)
     return FillResult(
         schema.n_rows,
         len(schema.columns),
+        sum(column.n_missing for column in schema.columns),
         sum(by_column.values()),
         by_column,
+        unfilled,
         files,
         ready.summary,
         {
@@ -143,7 +141,7 @@ def score(
     with writing_to(output, names, source.dialect, watch) as sink, telling(watch):
         for chunk in source.chunks():
             encoded = encode(chunk, schema, ready.table.marks, source.dialect)
-            values = ready.imputer.score_samples(_rows(ready, encoded.x))
+            values = ready.model.score_samples(encoded.x[:, ready.places])
             scores.append(values)
             cells = [nw.to_native(chunk.frame[:, j]).alias(str(i)) for i, j in enumerate(kept)]
             cells.append(pl.Series("log_density", values))
@@ -189,26 +187,24 @@ def sample(
         raise CallError(f"--rows must be at least 1, and is {n_rows}.")
     imputer = load_model(model_path)
     schema = schema_of(imputer)
-    layout = features(schema)
-    used = [j for j, c in enumerate(schema.columns) if c.kind in (NUMBER, CATEGORY)]
-    names = [schema.columns[j].name for j in used]
+    used = [schema.columns[j] for j in features(schema)]
+    names, model = [column.name for column in used], apply_to_codes(imputer)
     watch.stage("Drawing rows", n_rows)
     with writing_to(output, names, None, watch) as sink:
         for number, first in enumerate(range(0, n_rows, SAMPLE_ROWS)):
-            count = min(SAMPLE_ROWS, n_rows - first)
-            empty = named_rows(np.full((count, len(layout)), np.nan), imputer.feature_names_in_)
-            x = imputer.sample(empty, 1, _random([seed, number]))[0]
-            cells = []
-            for i, j in enumerate(used):
-                column = schema.columns[j]
-                own = [f for f, feature in enumerate(layout) if feature.column == j]
-                if column.kind == NUMBER:
-                    cells.append(pl.Series(str(i), x[:, own[0]]))
-                else:
-                    levels = [column.levels[k] for k in most_probable(x[:, own])]
-                    cells.append(pl.Series(str(i), levels))
+            n_drawn = min(SAMPLE_ROWS, n_rows - first)
+            empty = np.full((n_drawn, len(used)), np.nan)
+            x = model.sample(empty, 1, _random([seed, number]))[0]
+            cells = [
+                pl.Series(str(f), x[:, f])
+                if column.kind == NUMBER
+                else pl.Series(str(f), list(column.values or column.levels)).gather(
+                    x[:, f].astype(int)
+                )
+                for f, column in enumerate(used)
+            ]
             sink.write(pl.DataFrame(cells))
-            watch.step(first + count)
+            watch.step(first + n_drawn)
     return SampleResult(n_rows, len(names), (str(output) if output else "-",))
 
 
@@ -217,6 +213,7 @@ class TableAndModel(NamedTuple):
 
     table: OpenTable  # without its matrix
     imputer: GaussianMixtureImputer
+    model: Any  # the same at work on matrices with places of levels
     summary: FitSummary | None  # if the model was fitted just now
     places: np.ndarray  # (D,) for each feature of the model, its place in the table's matrix
 
@@ -235,7 +232,8 @@ def prepare(
     draw_all(table, imputer, fitting.plots, watch)
     n_features = imputer.n_features_in_
     slim = table._replace(scan=table.scan._replace(matrix=np.empty((0, n_features))))
-    return TableAndModel(slim, imputer, summary, np.arange(n_features))
+    model = apply_to_codes(imputer)
+    return TableAndModel(slim, imputer, model, summary, np.arange(n_features))
 
 
 @contextmanager
@@ -284,7 +282,12 @@ def _match(
     tell_extra(match.schema, watch)
     marks = marks_of(imputer, reading.missing_values)
     watch.stage(f"Reading {source.path.name}", source.n_rows)
-    roles = [ROLE.get(column.kind, "pass") for column in match.schema.columns]
+    loose = find_columns(source.names, reading.roles.numbers, "--numbers")
+    kept = find_columns(source.names, reading.roles.keep, "--keep")
+    roles = [  # of categories only gaps are counted: a model knows their levels
+        "pass" if column.kind != NUMBER else "numbers" if j in loose else "use"
+        for j, column in enumerate(match.schema.columns)
+    ]
     seen = scan(source, roles, marks, keep=False, progress=watch.step)
     columns = [
         column._replace(
@@ -292,12 +295,16 @@ def _match(
             whole=found.whole if found.kind == NUMBER else column.whole,
             large=found.large,
             long=found.long,
+            loose=j in loose,
+            keep=j in kept,
         )
-        for column, found in zip(match.schema.columns, seen.schema.columns, strict=True)
+        for j, (column, found) in enumerate(
+            zip(match.schema.columns, seen.schema.columns, strict=True)
+        )
     ]
     schema = Schema(tuple(columns), seen.schema.n_rows)
     table = OpenTable(source, seen._replace(schema=schema), marks)
-    return TableAndModel(table, imputer, None, match.places)
+    return TableAndModel(table, imputer, apply_to_codes(imputer), None, match.places)
 
 
 def _write_tables(
@@ -308,9 +315,10 @@ def _write_tables(
     for draw, target in list_targets(writing):
         files.setdefault(target, []).append(draw)
     schema, dialect = ready.table.scan.schema, ready.table.source.dialect
-    n_unknown, seconds = 0, 0.0
+    unknown: dict[int, int] = {}
+    seconds = 0.0
     for target, draws in files.items():
-        output = Output(writing.std, writing.raw_means, is_parquet(target))
+        output = Output(writing.std, writing.probabilities, writing.raw_means, is_parquet(target))
         names = output_names(schema, output)
         if writing.draw_column:
             names = [_new_name("draw", names), *names]
@@ -325,47 +333,50 @@ def _write_tables(
                     filled, std = _complete(ready, encoded.x, key, writing)
                     seconds += time.perf_counter() - began
                     made = decode(chunk, schema, encoded, filled, std, output, dialect)
-                    n_unknown += encoded.n_unknown
+                    if target == next(iter(files)) and not turn:
+                        for j, n_cells in encoded.unknown.items():
+                            unknown[j] = unknown.get(j, 0) + n_cells
                     frame = nw.to_native(made)
                     if writing.draw_column:
                         frame = frame.select(pl.lit(draw).alias("draw"), pl.all())
                     sink.write(frame)
                     watch.step(turn * schema.n_rows + chunk.first_row + len(encoded.x) - 1)
-    if n_unknown:
+    _tell_unknown({schema.columns[j].name: n for j, n in unknown.items() if n}, watch)
+    return tuple("-" if target is None else str(target) for target in files), seconds
+
+
+def _tell_unknown(unknown: dict[str, int], watch: Watch) -> None:
+    if unknown:
+        n_cells = sum(unknown.values())
         watch.note(
             Note(
-                f"{n_unknown:,} cells hold a level that the model does not know: they are kept, "
-                "and their rows are filled as if the cell were missing.",
+                f"{count(n_cells, 'cell')} of {list_columns(list(unknown))} "
+                f"{'holds' if n_cells == 1 else 'hold'} a level that the model does not know: "
+                "kept, and their rows are filled as if the cell were missing.",
                 warning=True,
             )
         )
-    return tuple("-" if target is None else str(target) for target in files), seconds
 
 
 def _complete(
     ready: TableAndModel, x: np.ndarray, key: list[int] | None, writing: Writing
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return rows of the table's matrix filled by means, or by a draw, and deviations of means."""
-    back, imputer = np.argsort(ready.places), ready.imputer
+    back, model, given = np.argsort(ready.places), ready.model, x[:, ready.places]
     if key is not None:
         drawn, rows = x.copy(), np.flatnonzero(np.isnan(x).any(axis=1))
         if rows.size:
-            drawn[rows] = imputer.sample(_rows(ready, x[rows]), 1, _random(key))[0][:, back]
+            drawn[rows] = model.sample(given[rows], 1, _random(key))[0][:, back]
         return drawn, None
     std = None
-    if writing.std:
-        filled, deviations = imputer.impute_with_std(_rows(ready, x))
+    if writing.std or writing.probabilities:
+        filled, deviations = model.impute_with_std(given)
         std = deviations[:, back]
     else:  # indicators, if there are any, stand behind the columns
-        filled = np.asarray(imputer.transform(_rows(ready, x)))[:, : len(back)]
+        filled = np.asarray(model.transform(given))[:, : len(back)]
     if not writing.raw_means:
-        filled = to_possible(imputer.possible(), x[:, ready.places], filled)
+        filled = to_possible(model.possible(), given, filled)
     return filled[:, back], std
-
-
-def _rows(ready: TableAndModel, x: np.ndarray) -> Any:
-    """Return rows of the table's matrix as the imputer knows them: its columns, by their names."""
-    return named_rows(np.asfortranarray(x[:, ready.places]), ready.imputer.feature_names_in_)
 
 
 def _random(key: list[int]) -> np.random.RandomState:

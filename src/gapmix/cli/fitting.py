@@ -6,20 +6,20 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gapmix.cli.models import columns_to_plain, marks_to_parameter
-from gapmix.cli.reading import OpenTable, read_bounds, require_numbers
+from gapmix.cli.reading import OpenTable, read_bounds, require_columns
 from gapmix.cli.requests import Fitting, Watch
 from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.estimators.levels import too_many_levels
 from gapmix.fitting.progress import Event, listening
 from gapmix.selection.sizes import Candidate
 from gapmix.tables.dialect import TableError
 from gapmix.tables.frames import named_rows
-from gapmix.tables.schema import Note, feature_names
+from gapmix.tables.schema import CATEGORY, Note, Schema, feature_names, features
 from gapmix.wording import Advised
 
 ADVICE = {  # in place of what estimators advise on their parameters
@@ -74,7 +74,7 @@ def fit_imputer(
     table: OpenTable, fitting: Fitting, watch: Watch
 ) -> tuple[GaussianMixtureImputer, FitSummary]:
     """Fit an imputer to the matrix of a table; an interrupted fit keeps what it has."""
-    require_numbers(table)
+    require_columns(table)
     schema = table.scan.schema
     imputer = make_imputer(fitting).set_params(
         bounds=read_bounds(fitting.bounds, schema), missing_values=marks_to_parameter(table.marks)
@@ -82,9 +82,34 @@ def fit_imputer(
     ear = Ear(watch)
     watch.stage("Fitting", fitting.max_iter)
     with telling(watch), listening(ear.hear):
-        imputer.fit(named_rows(table.scan.matrix, feature_names(schema)))
+        imputer.set_params(categorical_features=name_categories(schema))
+        imputer.fit(rows_of(table))
     imputer.columns_ = columns_to_plain(schema)
     return imputer, ear.sum_up(imputer)
+
+
+def rows_of(table: OpenTable) -> Any:
+    """Return the matrix of a table as a data frame, with the types that tell its categories."""
+    schema = table.scan.schema
+    values = {
+        f: schema.columns[j].values
+        for f, j in enumerate(features(schema))
+        if schema.columns[j].kind == CATEGORY
+    }
+    return named_rows(table.scan.matrix, feature_names(schema), values)
+
+
+def name_categories(schema: Schema) -> Any:
+    """Return which columns an imputer is told to be categories, where their types do not tell."""
+    layout, names = features(schema), feature_names(schema)
+    named = {names[f]: schema.columns[j] for f, j in enumerate(layout)}
+    categories = {name: column for name, column in named.items() if column.kind == CATEGORY}
+    plain = all(
+        isinstance(column.values[0], str | bool)
+        and not too_many_levels(len(column.levels), schema.n_rows - column.n_missing)
+        for column in categories.values()
+    )
+    return "from_dtype" if plain else list(categories)
 
 
 def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:
@@ -127,8 +152,3 @@ def _say(message: Exception) -> str:
     """Return a message of an estimator with advice on options instead of parameters."""
     text = message.args[0] if message.args else ""
     return f"{text.fact} {ADVICE[text.about]}" if isinstance(text, Advised) else str(message)
-
-
-def count_gaps(matrix: np.ndarray) -> int:
-    """Return the number of missing cells of a matrix."""
-    return int(np.isnan(matrix).sum())

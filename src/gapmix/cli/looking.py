@@ -11,10 +11,11 @@ from gapmix.cli.drawing import draw_gaps
 from gapmix.cli.models import load_model
 from gapmix.cli.reading import read_table
 from gapmix.cli.requests import Fitting, Reading, Watch
+from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.plan.patterns import count_rows, find_patterns
 from gapmix.plan.planner import make_plan
 from gapmix.solvers.calibrate import costs_for
-from gapmix.tables.schema import CATEGORY, NUMBER, feature_names, features, unique_names
+from gapmix.tables.schema import NUMBER, feature_names, features, unique_names
 
 MAX_PATTERNS = 8  # the most frequent ones, listed
 
@@ -47,7 +48,8 @@ class Description(NamedTuple):
     n_columns: int
     n_used: int
     columns: tuple[ColumnFacts, ...]
-    share_missing: float  # of the cells that are used
+    n_missing: int  # cells of all columns
+    share_missing: float
     n_complete: int  # rows
     n_empty: int  # rows
     n_patterns: int
@@ -64,7 +66,7 @@ def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch)
         draw_gaps(table, fitting.plots, watch)
     layout, names = features(schema), feature_names(schema)
     labels = unique_names([column.name for column in schema.columns])
-    place = {feature.column: f for f, feature in enumerate(layout)}
+    place = {j: f for f, j in enumerate(layout)}
     facts = []
     for j, column in enumerate(schema.columns):
         low = mean = high = None
@@ -78,13 +80,13 @@ def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch)
             )
         )
     observed = ~np.isnan(matrix)
-    patterns = find_patterns(observed)
-    rows = count_rows(patterns)
+    every = find_patterns(observed)
+    rows = count_rows(every)
     often = np.argsort(-rows, kind="stable")[:MAX_PATTERNS]
-    used = [column for column in schema.columns if column.kind in (NUMBER, CATEGORY)]
-    n_missing = sum(column.n_missing for column in used)
     explanation = "There are no numbers to fit."
-    if layout:
+    is_number = np.array([schema.columns[j].kind == NUMBER for j in layout], dtype=bool)
+    if is_number.any():  # categories have no factors to plan
+        patterns = find_patterns(observed[:, is_number])
         n_components = fitting.components or 5
         explanation = make_plan(
             patterns, n_components, costs=costs_for(patterns, n_components)
@@ -93,16 +95,16 @@ def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch)
         str(path),
         schema.n_rows,
         len(schema.columns),
-        len(used),
+        len(layout),
         tuple(facts),
-        n_missing / max(1, schema.n_rows * len(used)),
+        sum(column.n_missing for column in schema.columns),
+        sum(column.n_missing for column in schema.columns)
+        / max(1, schema.n_rows * len(schema.columns)),
         int(observed.all(axis=1).sum()),
         int((~observed).all(axis=1).sum()),
         len(rows),
         tuple(
-            PatternFacts(
-                int(rows[p]), tuple(names[f] for f in np.flatnonzero(~patterns.observed[p]))
-            )
+            PatternFacts(int(rows[p]), tuple(names[f] for f in np.flatnonzero(~every.observed[p])))
             for p in often
         ),
         explanation,
@@ -119,7 +121,8 @@ class ModelFacts(NamedTuple):
     columns: tuple[dict[str, Any], ...]
     weights: tuple[float, ...]
     means: tuple[tuple[float, ...], ...]  # by component
-    feature_names: tuple[str, ...]
+    feature_names: tuple[str, ...]  # of the columns of numbers
+    categories: dict[str, tuple[dict[str, float], ...]]  # by component, probabilities of levels
     n_iter: int
     converged: bool
     stop_reason: str
@@ -138,10 +141,25 @@ def info(path: Path) -> ModelFacts:
         tuple(imputer.columns_),
         tuple(mixture.weights_.tolist()),
         tuple(tuple(row) for row in mixture.means_.tolist()),
-        tuple(imputer.feature_names_in_),
+        tuple(imputer.feature_names_in_[~imputer.is_categorical_].tolist()),
+        _name_probabilities(imputer),
         mixture.n_iter_,
         bool(mixture.converged_),
         mixture.stop_reason_,
         float(mixture.history_[-1].log_likelihood),
         mixture.covariance_type,
     )
+
+
+def _name_probabilities(imputer: GaussianMixtureImputer) -> dict[str, tuple[dict[str, float], ...]]:
+    """Return the probabilities of the levels of each category in each component."""
+    names = imputer.feature_names_in_[imputer.is_categorical_].tolist()
+    return {
+        str(name): tuple(
+            {str(level): float(p) for level, p in zip(levels.tolist(), row, strict=True)}
+            for row in table
+        )
+        for name, levels, table in zip(
+            names, imputer.categories_, imputer.mixture_.category_probabilities_, strict=True
+        )
+    }

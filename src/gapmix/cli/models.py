@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from gapmix.cli.earlier import OneHotModel
 from gapmix.cli.files import telling_of
 from gapmix.cli.requests import Watch
-from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer
+from gapmix.estimators.imputer import GaussianMixtureImputer, as_imputer, on_matrices
+from gapmix.estimators.levels import dict_levels
 from gapmix.estimators.marks import Marks
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.modelfile.files import load, save
 from gapmix.storage.recordfile import ModelFileError
 from gapmix.tables.cells import read_marks
 from gapmix.tables.dialect import TableError
-from gapmix.tables.schema import CATEGORY, NUMBER, CallError, Column, Schema, features
+from gapmix.tables.schema import CATEGORY, NUMBER, USED, CallError, Column, Schema
 from gapmix.wording import quote
 
 FIELDS = {"name": str, "kind": str, "whole": bool, "levels": list}
@@ -32,11 +34,31 @@ def columns_to_plain(schema: Schema) -> list[dict[str, Any]]:
 
 def schema_of(imputer: GaussianMixtureImputer) -> Schema:
     """Return the columns of the table that an imputer was fitted to."""
+    values = iter(imputer.categories_)
     return Schema(
         tuple(
-            Column(c["name"], c["kind"], c["whole"], tuple(c["levels"])) for c in imputer.columns_
+            Column(
+                c["name"],
+                c["kind"],
+                c["whole"],
+                tuple(c["levels"]),
+                values=tuple(next(values, np.empty(0)).tolist()) if c["kind"] == CATEGORY else (),
+            )
+            for c in imputer.columns_
         )
     )
+
+
+def apply_to_codes(imputer: GaussianMixtureImputer) -> GaussianMixtureImputer | OneHotModel:
+    """Return what fills matrices that have the places of levels for categories."""
+    levels = [len(c["levels"]) for c in imputer.columns_ if c["kind"] in USED]
+    model = on_matrices(imputer)
+    return OneHotModel(model, levels) if _is_earlier(imputer) else model
+
+
+def _is_earlier(imputer: GaussianMixtureImputer) -> bool:
+    """Tell whether a model has columns of 0 and 1 for categories, as those of version 0.1 have."""
+    return not imputer.categories_ and any(c["kind"] == CATEGORY for c in imputer.columns_)
 
 
 def marks_of(imputer: GaussianMixtureImputer, more: tuple[str, ...] = ()) -> Marks:
@@ -86,15 +108,37 @@ def _check(imputer: GaussianMixtureImputer) -> None:
     if imputer.use_target:
         raise ModelFileError("It was fitted with a target, which a table does not have.")
     if not hasattr(imputer, "columns_"):
-        columns = tuple(Column(str(name), NUMBER) for name in names)
+        levels = dict_levels(imputer)
+        columns = tuple(
+            Column(str(name), CATEGORY, levels=tuple(map(_spell, levels[j].tolist())))
+            if j in levels
+            else Column(str(name), NUMBER)
+            for j, name in enumerate(names)
+        )
         imputer.columns_ = columns_to_plain(Schema(columns))
     right = isinstance(imputer.columns_, list) and all(
         isinstance(c, dict)
         and set(c) == set(FIELDS)
         and all(type(c[name]) is kind for name, kind in FIELDS.items())
         and all(isinstance(level, str) for level in c["levels"])
-        and (c["kind"] != CATEGORY or len(c["levels"]) > 1)
+        and (c["kind"] != CATEGORY or len(set(c["levels"])) == len(c["levels"]) > 0)
         for c in imputer.columns_
     )
-    if not right or len(features(schema_of(imputer))) != imputer.n_features_in_:
+    if not right or not _fits(imputer):
         raise ModelFileError("Its columns do not fit together.")
+
+
+def _fits(imputer: GaussianMixtureImputer) -> bool:
+    """Tell whether the columns that were written are those of the mixture."""
+    used = [c for c in imputer.columns_ if c["kind"] in USED]
+    if _is_earlier(imputer):
+        return sum(max(1, len(c["levels"]) - 1) for c in used) == imputer.n_features_in_
+    levels = [len(c["levels"]) for c in used if c["kind"] == CATEGORY]
+    return [c["kind"] == CATEGORY for c in used] == imputer.is_categorical_.tolist() and levels == [
+        len(each) for each in imputer.categories_
+    ]
+
+
+def _spell(level: Any) -> str:
+    """Return how a level is written in a table: whole numbers without a point."""
+    return str(level).removesuffix(".0") if isinstance(level, float) else str(level)

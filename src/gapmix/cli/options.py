@@ -101,18 +101,26 @@ class ReadOptions:
 class ColumnOptions:
     """Which columns are used."""
 
-    columns: Annotated[tuple[str, ...], _list("Use only these: A,B,C", COLUMNS)] = ()
+    columns: Annotated[
+        tuple[str, ...], _list("Use only these: A,B,C; 'smoke*' is every name like it", COLUMNS)
+    ] = ()
     leave_out: Annotated[
         tuple[str, ...], _list("Do not use these; they are passed through", COLUMNS)
     ] = ()
-    one_hot: Annotated[
+    categories: Annotated[
         tuple[str, ...],
-        _list("Use these as categories; gaps get the most probable level", COLUMNS),
+        _list("These are categories: codes, ids or texts of many levels", COLUMNS),
+    ] = ()
+    numbers: Annotated[
+        tuple[str, ...], _list("These are numbers; whatever else they hold is a gap", COLUMNS)
+    ] = ()
+    keep: Annotated[
+        tuple[str, ...], _list("Use these, but leave their gaps as they are", COLUMNS)
     ] = ()
 
     def roles(self, row_id: str | None) -> Roles:
         """Return what is done with columns."""
-        return Roles(self.columns, self.leave_out, self.one_hot, row_id)
+        return Roles(self.columns, self.leave_out, self.categories, self.numbers, self.keep, row_id)
 
 
 @Parameter(name="*")
@@ -226,8 +234,11 @@ def check_writing(writing: Writing) -> None:
     """Raise an error about options that contradict each other, before any work is done."""
     if writing.draws is not None and writing.draws < 1:
         raise CallError(f"--draws must be at least 1, and is {writing.draws}.")
-    if writing.draws is not None and writing.std:
-        raise CallError("--std belongs to conditional means: leave out --draws or --std.")
+    for option, given in (("--std", writing.std), ("--probabilities", writing.probabilities)):
+        if writing.draws is not None and given:
+            raise CallError(
+                f"{option} belongs to single best values: leave out --draws or {option}."
+            )
     if writing.draw_column and writing.draws is None:
         raise CallError("--draw-column needs --draws.")
     if writing.path is None and (writing.draws or 1) > 1 and not writing.draw_column:

@@ -23,7 +23,6 @@ from gapmix.engines.sources import (
 from gapmix.storage.extras import need
 from gapmix.storage.tablefiles import PARQUET, is_parquet, to_polars
 from gapmix.tables.dialect import TableError
-from gapmix.tables.scan import LARGEST_WHOLE
 from gapmix.tables.schema import (
     EMPTY,
     NUMBER,
@@ -40,7 +39,8 @@ from gapmix.tables.schema import (
 )
 from gapmix.tables.sink import TABS
 from gapmix.tables.source import URL
-from gapmix.wording import quote
+from gapmix.tables.tally import LARGEST_WHOLE
+from gapmix.wording import count, quote
 
 WHOLE = (  # what is said of options that pieces do not have
     "needs the whole table: leave it out, or read the table whole, without --scheduler and "
@@ -109,9 +109,9 @@ def read_layout(path: Path) -> Layout:
         except Exception as error:
             raise SourceError(f"{file}: not a whole Parquet file ({error}).") from error
         n_rows += footer.num_rows
-        for name, count in n_nulls.items():
+        for name, n_more in n_nulls.items():
             before = missing.get(name, 0)
-            missing[name] = None if before is None or count is None else before + count
+            missing[name] = None if before is None or n_more is None else before + n_more
     names = tuple(types.names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -128,10 +128,10 @@ def _count_nulls(footer: Any) -> dict[str, int | None]:
         for j in range(group.num_columns):
             chunk = group.column(j)
             told = chunk.statistics
-            count = told.null_count if told is not None and told.has_null_count else None
+            n_nulls = told.null_count if told is not None and told.has_null_count else None
             before = counts.get(chunk.path_in_schema, 0)
             counts[chunk.path_in_schema] = (
-                None if before is None or count is None else before + count
+                None if before is None or n_nulls is None else before + n_nulls
             )
     return counts
 
@@ -151,8 +151,7 @@ def _find_large(footer: Any) -> set[str]:
 
 def describe_columns(layout: Layout, roles: Roles, watch: Watch) -> Schema:
     """Return what is done with each column, and tell about those that are only passed through."""
-    if roles.one_hot:
-        raise CallError(f"--one-hot {WHOLE}")
+    refuse_options(roles)
     columns = []
     for j, (name, role) in enumerate(
         zip(layout.names, assign_roles(layout.names, roles), strict=True)
@@ -160,13 +159,33 @@ def describe_columns(layout: Layout, roles: Roles, watch: Watch) -> Schema:
         kind = UNUSED if role == "pass" else NUMBER if _is_number(layout, j) else TEXT
         if kind != UNUSED and layout.n_missing[j] == layout.n_rows:
             kind = EMPTY
-        columns.append(Column(name, kind, _is_whole(layout, j)))
+        columns.append(Column(name, kind, _is_whole(layout, j), n_missing=layout.n_missing[j] or 0))
     _tell(columns, watch)
     if not any(column.kind == NUMBER for column in columns):
         raise TableError(
             f"None of the {len(columns)} columns holds numbers: nothing can be fitted."
         )
     return Schema(tuple(columns), layout.n_rows)
+
+
+def count_missing(schema: Schema, layout: Layout) -> Schema:
+    """Return a schema with the gaps that the footers tell of."""
+    columns = [
+        column._replace(n_missing=n_missing or 0)
+        for column, n_missing in zip(schema.columns, layout.n_missing, strict=True)
+    ]
+    return Schema(tuple(columns), layout.n_rows)
+
+
+def refuse_options(roles: Roles) -> None:
+    """Raise an error about options on columns that tables in pieces do not have."""
+    for option, given in (
+        ("--categories", roles.categories),
+        ("--numbers", roles.numbers),
+        ("--keep", roles.keep),
+    ):
+        if given:
+            raise CallError(f"{option} {WHOLE}")
 
 
 def open_pieces(
@@ -198,13 +217,23 @@ def _is_whole(layout: Layout, j: int) -> bool:
 
 
 def _tell(columns: Sequence[Column], watch: Watch) -> None:
-    for kind, told, warning in (
-        (TEXT, "no numbers here: passed through as they are.", False),
-        (EMPTY, "no value in any row: left empty, because nothing can be learned.", True),
-    ):
-        names = [column.name for column in columns if column.kind == kind]
-        if names:
-            watch.note(Note(f"{name_columns(names)}: {told}", warning=warning))
+    texts = [column for column in columns if column.kind == TEXT]
+    if texts:
+        n_gaps = sum(column.n_missing for column in texts)
+        left = f" and {count(n_gaps, 'gap')} in them left" if n_gaps else ""
+        watch.note(
+            Note(
+                f"{name_columns([c.name for c in texts])}: in pieces only numbers are used, so "
+                f"texts and categories are passed through{left}. To fill them, read the table "
+                "whole (more --memory, no --scheduler or --checkpoint), or fit a part of its rows "
+                "with `gapmix fit`.",
+                warning=n_gaps > 0,
+            )
+        )
+    names = [column.name for column in columns if column.kind == EMPTY]
+    if names:
+        told = "no value in any row: left empty, because nothing can be learned."
+        watch.note(Note(f"{name_columns(names)}: {told}", warning=True))
 
 
 def check_output(path: Path | None) -> None:

@@ -18,6 +18,7 @@ from gapmix.tables.schema import (
     Schema,
     assign_roles,
     find_column,
+    find_kept,
     unique_names,
 )
 from gapmix.tables.source import Source, open_table
@@ -39,9 +40,10 @@ def read_table(path: str | Path, reading: Reading, watch: Watch) -> OpenTable:
     source = open_table(path, reading.given)
     marks = read_marks(reading.missing_values)
     roles = assign_roles(source.names, reading.roles)
+    kept = find_kept(source.names, reading.roles, roles)
     limit = find_limit(reading)
     watch.stage(f"Reading {Path(path).name}", source.n_rows)
-    seen = scan(source, roles, marks, max_bytes=limit, progress=watch.step)
+    seen = scan(source, roles, marks, kept=kept, max_bytes=limit, progress=watch.step)
     for note in seen.notes:
         watch.note(note)
     return OpenTable(source, seen, marks)
@@ -55,13 +57,14 @@ def find_limit(reading: Reading) -> int | None:
         raise CallError(f"--{error}") from error
 
 
-def require_numbers(table: OpenTable) -> None:
+def require_columns(table: OpenTable) -> None:
     """Raise an error if there is nothing to fit."""
     schema, matrix = table.scan.schema, table.scan.matrix
     if matrix.shape[1] == 0:
         raise TableError(
-            f"None of the {len(schema.columns)} columns holds numbers, so there is nothing to fit. "
-            "Give --one-hot for categories, or --delimiter and --decimal if numbers were misread."
+            f"None of the {len(schema.columns)} columns holds numbers or categories, so there is "
+            "nothing to fit. Give --categories for codes or texts of many levels, or --delimiter "
+            "and --decimal if numbers were misread."
         )
     if len(matrix) < 2:
         raise TableError("The table has 1 row; a fit needs at least 2.")

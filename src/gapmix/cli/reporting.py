@@ -9,32 +9,37 @@ from typing import NamedTuple
 
 from gapmix.cli.drawing import draw_all
 from gapmix.cli.files import telling_of
-from gapmix.cli.fitting import FitSummary, count_gaps, fit_imputer
+from gapmix.cli.fitting import FitSummary, fit_imputer
+from gapmix.cli.gaps import count_gaps
 from gapmix.cli.reading import OpenTable, read_table
 from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.report import write_page
 from gapmix.report.page import require_report
-from gapmix.report.subject import Subject, as_imputer
+from gapmix.report.subject import LeftColumn, Subject, as_imputer
 from gapmix.tables.schema import (
     CATEGORY,
+    DATE,
     EMPTY,
+    ID,
     TEXT,
     UNUSED,
     CallError,
     Schema,
     feature_names,
+    features,
     unique_names,
 )
 from gapmix.wording import count, label, listed
 
-LEVELS = "used as one column of 0 and 1 for each level but the first"
 SAID = {  # of one column, of several
     EMPTY: (
         "has no value in any row and is left empty",
         "have no value in any row and are left empty",
     ),
-    TEXT: ("holds no numbers and is not used", "hold no numbers and are not used"),
-    CATEGORY: (f"is a category, {LEVELS}", f"are categories, {LEVELS}"),
+    ID: ("names rows and is not used", "name rows and are not used"),
+    DATE: ("holds dates and is not used", "hold dates and are not used"),
+    TEXT: ("holds texts and is not used", "hold texts and are not used"),
+    CATEGORY: ("is a category", "are categories"),
     UNUSED: ("is not used, as asked", "are not used, as asked"),
 }
 CHUNK = 1 << 20  # bytes read at once for the checksum
@@ -68,6 +73,7 @@ def report(
     imputer, summary = fit_imputer(table, fitting, watch)
     draw_all(table, imputer, fitting.plots, watch)
     schema, matrix = table.scan.schema, table.scan.matrix
+    n_gaps = sum(column.n_missing for column in schema.columns)
     subject = Subject(
         as_imputer(imputer),
         matrix,
@@ -77,11 +83,18 @@ def report(
         _describe_columns(schema),
         _describe_file(path, table, checksum),
         watch.stage,
+        levels={
+            f: schema.columns[j].levels
+            for f, j in enumerate(features(schema))
+            if schema.columns[j].kind == CATEGORY
+        },
+        left=_list_left(schema),
+        n_columns=len(schema.columns),
     )
     with telling_of(output, watch):
         n_bytes = write_page(subject, output)
     n, d = matrix.shape
-    return Reported(n, d, count_gaps(matrix), (str(output),), n_bytes, summary)
+    return Reported(n, d, n_gaps, (str(output),), n_bytes, summary)
 
 
 def _describe_columns(schema: Schema) -> tuple[str, ...]:
@@ -96,6 +109,12 @@ def _describe_columns(schema: Schema) -> tuple[str, ...]:
         if found:
             sentences.append(f"{listed(found)} {one if len(found) == 1 else several}.")
     return tuple(sentences)
+
+
+def _list_left(schema: Schema) -> tuple[LeftColumn, ...]:
+    used = set(feature_names(schema))
+    _, unfilled = count_gaps(schema, known=False)
+    return tuple(LeftColumn(*each, each.column in used) for each in unfilled)
 
 
 def _describe_file(

@@ -50,6 +50,7 @@ class Writing(NamedTuple):
     draws: int | None = None
     draw_column: bool = False
     std: bool = False
+    probabilities: bool = False
     raw_means: bool = False  # as they are, instead of the nearest value that a column can have
     raw: bool = False
     model_path: Path | None = None  # also save the model

@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.table import Table as Grid
 from rich.text import Text
 
-from gapmix.wording import clean, duration
+from gapmix.wording import clean, count, duration, list_names
 
 
 def to_json(result: Any) -> str:
@@ -77,9 +77,13 @@ def _filled(result: Any) -> Any:
     listed = ", ".join(f"{name} {count:,}" for name, count in most[:6])
     more = f" and {len(most) - 6} more columns" if len(most) > 6 else ""
     spent = ", ".join(f"{name} {duration(value)}" for name, value in result.seconds.items())
+    n_left = result.n_gaps - result.n_filled
+    left = list_names([f"{u.column} {u.n_gaps:,} ({u.reason})" for u in result.unfilled], 6)
     rows = [
         ("Table", f"{result.n_rows:,} rows, {result.n_columns:,} columns"),
+        ("Gaps", f"{result.n_gaps:,} cells"),
         ("Filled", f"{result.n_filled:,} cells" + (f" ({listed}{more})" if most else "")),
+        *([("Not filled", f"{n_left:,} cells: {left}")] if n_left else []),
         *_fit_rows(result.fit),
         ("Time", spent),
         (
@@ -134,8 +138,11 @@ def _described(result: Any) -> Any:
                 "Table",
                 f"{result.n_rows:,} rows, {result.n_columns:,} columns, {result.n_used:,} used",
             ),
-            ("Missing", f"{100 * result.share_missing:.1f} % of the cells used"),
-            ("Rows", f"{result.n_complete:,} complete, {result.n_empty:,} empty"),
+            ("Missing", f"{result.n_missing:,} cells, {100 * result.share_missing:.1f} %"),
+            (
+                "Rows",
+                f"{result.n_complete:,} complete in the columns used, {result.n_empty:,} empty",
+            ),
             ("Patterns", f"{result.n_patterns:,} distinct"),
         ]
     )
@@ -146,12 +153,12 @@ def _described(result: Any) -> Any:
         columns.add_column(name, justify="right", no_wrap=True)
     for fact in result.columns:
         numbers = [_number(value) for value in (fact.low, fact.mean, fact.high)]
-        kind = f"{fact.kind}, {len(fact.levels)} levels" if fact.levels else fact.kind
+        kind = f"{fact.kind}, {count(len(fact.levels), 'level')}" if fact.levels else fact.kind
         missing = [f"{fact.n_missing:,}", f"{100 * fact.share_missing:.1f}"]
         columns.add_row(
             Text(clean(fact.name)),
             kind,
-            *(missing if fact.kind not in ("text", "unused") else ["", ""]),
+            *missing,
             *numbers,
         )
     patterns = _plain_table("Most frequent patterns")
@@ -174,18 +181,34 @@ def _evaluated(result: Any) -> Any:
             ("Hidden", f"{cells}, {100 * result.share:g} % of the known ones each time"),
         ]
     )
-    methods = _plain_table("Ways to fill (errors in standard deviations of the column)")
+    methods = _plain_table(
+        "Ways to fill (error in standard deviations, wrong levels in %)"
+        if result.categories
+        else "Ways to fill (errors in standard deviations of the column)"
+    )
     methods.add_column("method", no_wrap=True)
-    for name in ("error", *(f"{100 * c:g} % interval holds" for c in result.coverages), "time"):
+    mixed = bool(result.categories)
+    levels = ("wrong", "of mode's", "log score") if mixed else ()
+    held_by = (
+        f"in {100 * c:g} %" if mixed else f"{100 * c:g} % interval holds" for c in result.coverages
+    )
+    for name in ("error", *levels, *held_by, "time"):
         methods.add_column(name, justify="right")
     best = _lowest([score.error for score in result.scores])
     for score in result.scores:
         held = [f"{100 * share:.1f} %" for share in score.coverage] or ["-"] * len(result.coverages)
         style = "bold" if score.error == best else ""
         methods.add_row(
-            score.method, _error(score.error, 4), *held, duration(score.seconds), style=style
+            score.method,
+            _error(score.error, 4),
+            *(_level_scores(score) if mixed else ()),
+            *held,
+            duration(score.seconds),
+            style=style,
         )
-    columns = _plain_table("Error by column")
+    columns = _plain_table(
+        "Error by column, share of wrong levels of categories" if mixed else "Error by column"
+    )
     columns.add_column("column", no_wrap=True, overflow="ellipsis")
     for score in result.scores:
         columns.add_column(score.method, justify="right", no_wrap=True)
@@ -196,7 +219,28 @@ def _evaluated(result: Any) -> Any:
             Text(clean(name)), *(Text(_error(e, 3), "bold" if e == lowest else "") for e in errors)
         )
     failed = [f"{each.method}: {each.problem}" for each in result.scores if each.problem]
-    return Group(head, "", methods, *(Text(clean(text)) for text in failed), "", columns)
+    sure = [_calibration(result.calibration)] if result.calibration else []
+    told = (Text(clean(text)) for text in failed)
+    return Group(head, "", methods, *told, "", columns, *(["", *sure] if sure else ()))
+
+
+def _level_scores(score: Any) -> list[str]:
+    wrong = f"{100 * score.wrong:.1f} %" if math.isfinite(score.wrong) else "-"
+    return [wrong, _error(score.relative_wrong, 2), _error(score.level_log_score, 3)]
+
+
+def _calibration(classes: Any) -> Grid:
+    table = _plain_table("Levels filled in by the mixture: how sure, and how often right")
+    for name in ("probability", "cells", "mean", "right"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in classes:
+        table.add_row(
+            f"{100 * each.low:.0f}-{100 * each.high:.0f} %",
+            f"{each.n:,}",
+            f"{100 * each.probability:.1f} %",
+            f"{100 * each.right:.1f} %",
+        )
+    return table
 
 
 def _lowest(errors: list[float]) -> float:
@@ -223,15 +267,22 @@ def _informed(result: Any) -> Any:
             ("Stopped because", result.stop_reason),
         ]
     )
-    table = _plain_table("Means of the components")
+    table = _plain_table("Means of the components, and their most probable levels")
     table.add_column("column", no_wrap=True, overflow="ellipsis")
     shown = min(len(result.weights), 8)
     for k in range(shown):
         table.add_column(f"{100 * result.weights[k]:.1f} %", justify="right", no_wrap=True)
     for j, name in enumerate(result.feature_names):
         table.add_row(Text(clean(name)), *(_number(result.means[k][j]) for k in range(shown)))
+    for name, components in result.categories.items():
+        table.add_row(Text(clean(name)), *(_best_level(components[k]) for k in range(shown)))
     rest = len(result.weights) - shown
     return Group(head, "", table, *([f"and {rest} more components"] if rest else []))
+
+
+def _best_level(shares: dict[str, float]) -> Text:
+    level = max(shares, key=lambda each: shares[each])
+    return Text(clean(f"{level} {100 * shares[level]:.0f} %"))
 
 
 def _number(value: float | None) -> str:

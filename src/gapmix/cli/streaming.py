@@ -13,18 +13,21 @@ import numpy as np
 
 from gapmix.cli.filling import FillResult, FitResult, apply_options, tell_extra, writing_to
 from gapmix.cli.fitting import Ear, FitSummary, make_imputer, telling
+from gapmix.cli.gaps import count_gaps
 from gapmix.cli.models import columns_to_plain, load_model, marks_of, save_model, schema_of
 from gapmix.cli.pieces import (
     WHOLE,
     PieceTable,
     check_output,
     check_path,
+    count_missing,
     describe_columns,
     join_columns,
     open_pieces,
     output_types,
     polars_types,
     read_layout,
+    refuse_options,
     refuse_unknown,
 )
 from gapmix.cli.reading import find_limit, read_bounds
@@ -74,7 +77,9 @@ def is_needed(path: str | Path, reading: Reading, how: Streaming) -> bool:
     except (ImportError, ValueError):
         return False  # whoever reads it whole says what is wrong
     n_bytes = FIT_COPIES * 8 * len(layout.names) * layout.n_rows
-    return n_bytes > (available_bytes() if limit is None else limit) and not reading.roles.one_hot
+    return (
+        n_bytes > (available_bytes() if limit is None else limit) and not reading.roles.categories
+    )
 
 
 def fit(
@@ -108,8 +113,13 @@ def impute(
     check_output(writing.path)
     assert writing.path is not None
     refuse_types(writing.path, polars_types(read_layout(Path(path))))
-    if writing.draws is not None or writing.std:
-        raise CallError(f"{'--std' if writing.std else '--draws'} {WHOLE}")
+    for option, given in (
+        ("--draws", writing.draws is not None),
+        ("--std", writing.std),
+        ("--probabilities", writing.probabilities),
+    ):
+        if given:
+            raise CallError(f"{option} {WHOLE}")
     began = time.perf_counter()
     with explaining():
         if model_path is None:
@@ -123,12 +133,15 @@ def impute(
     columns = ready.table.layout.names
     used = ready.imputer.feature_names_in_
     by_column = {str(name): int(n) for name, n in zip(used, n_filled, strict=True) if n}
+    _, unfilled = count_gaps(ready.table.schema, known=model_path is not None)
     spent = 0.0 if ready.summary is None else ready.summary.seconds
     return FillResult(
         ready.table.layout.n_rows,
         len(columns),
+        sum(by_column.values()) + sum(each.n_gaps for each in unfilled),
         sum(by_column.values()),
         by_column,
+        unfilled,
         (str(writing.path),),
         ready.summary,
         {
@@ -184,7 +197,7 @@ def _find_size(
     if fitting.components is not None:
         return fitting.components
     watch.stage("Comparing sizes on a sample of the rows", fitting.max_iter)
-    imputer.fit(named_rows(draw_rows(source, fitting.seed), source.names or ()))
+    imputer.fit(named_rows(draw_rows(source, fitting.seed), source.names or (), {}))
     best = max(imputer.selection_, key=lambda each: each.share, default=None)
     return 1 if best is None else best.n_components
 
@@ -251,11 +264,14 @@ def _match(
     place = check_path(path)
     schema = schema_of(imputer)
     if any(column.kind == CATEGORY for column in schema.columns):
-        raise CallError("The model uses categories (--one-hot), which need the whole table.")
+        raise CallError(
+            f"The model knows categories, which {WHOLE.replace('leave it out, or read', 'read')}"
+        )
     if marks_of(imputer, reading.missing_values).numbers:
         raise CallError("--missing-values needs the whole table: turn such cells into nulls first.")
     layout = read_layout(place)
-    found = match_columns(schema, layout.names).schema
+    refuse_options(reading.roles)
+    found = count_missing(match_columns(schema, layout.names).schema, layout)
     apply_options(imputer, fitting, found)
     names = [column.name for column in schema.columns if column.kind == NUMBER]
     refuse_unknown(names, layout)

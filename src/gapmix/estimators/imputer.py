@@ -437,3 +437,23 @@ def as_imputer(
     imputer.indicated_ = np.empty(0, dtype=int)
     imputer.n_components_, imputer.n_iter_ = len(mixture.weights_), mixture.n_iter_
     return imputer
+
+
+def on_matrices(imputer: GaussianMixtureImputer) -> GaussianMixtureImputer:
+    """Return a fitted imputer that reads and gives matrices: codes for levels, NaN for gaps.
+
+    Columns are known by their numbers. The imputer itself is left as it is.
+    """
+    made = copy.copy(imputer)
+    names = getattr(imputer, "feature_names_in_", None)
+    limits = np.transpose(read_bounds(imputer.bounds, column_names(imputer), names))
+    made.bounds = {
+        j: (low if np.isfinite(low) else None, high if np.isfinite(high) else None)
+        for j, (low, high) in enumerate(limits.tolist())
+        if np.isfinite(low) or np.isfinite(high)
+    } or None
+    made.column_kinds_ = dict(enumerate(imputer.column_kinds_.values()))
+    made.__dict__.pop("feature_names_in_", None)
+    made.is_categorical_ = np.zeros(imputer.n_features_in_, dtype=bool)
+    made.categories_, made.missing_values = [], np.nan
+    return made

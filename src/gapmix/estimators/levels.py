@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -110,7 +110,7 @@ def _is_category(series: Any, is_gap: IsGap) -> bool:
     if dtype not in (nw.String, nw.Object, nw.Unknown):
         return False
     distinct = set()
-    for value in series.to_list():
+    for value in (series.unique() if dtype == nw.String else series).to_list():
         if is_gap(value):
             continue
         if not isinstance(value, str | bool | np.bool_):
@@ -125,10 +125,11 @@ def _is_category(series: Any, is_gap: IsGap) -> bool:
 
 def are_numbers(texts: Sequence[str]) -> bool:
     """Tell whether texts are mostly numbers."""
-    return bool(texts) and sum(map(_is_number, texts)) >= 0.5 * len(texts)
+    return bool(texts) and sum(map(is_numeral, texts)) >= 0.5 * len(texts)
 
 
-def _is_number(text: str) -> bool:
+def is_numeral(text: str) -> bool:
+    """Tell whether a text is a number as Python writes it."""
     try:
         float(text)
     except ValueError:
@@ -141,13 +142,8 @@ def find_levels(X: Any, column: int, label: str, is_gap: IsGap, *, named: bool) 
 
     A column of very many levels is refused, unless it was named as a category.
     """
-    values = values_of(X, column)
-    known = [value for value in values if not is_gap(value)]
-    try:
-        distinct = list(dict.fromkeys(known))
-    except TypeError as error:
-        raise TypeError(f"Column {label} holds values that cannot be levels: {error}.") from error
-    return order_levels(distinct, len(known), label, _declared(X, column), named=named)
+    distinct, n = _distinct(X, column, label, is_gap)
+    return order_levels(distinct, n, label, _declared(X, column), named=named)
 
 
 def order_levels(
@@ -162,8 +158,7 @@ def order_levels(
     n_levels = len(distinct)
     if n_levels == 0:
         raise ValueError(f"Column {label} is to be a category and has no value at all.")
-    many = n_levels > MOST_LEVELS or (n_levels > FEW_LEVELS and n_levels > LEVELS_PER_ROW * n)
-    if many and not named:
+    if too_many_levels(n_levels, n) and not named:
         raise ValueError(
             f"Column {label} has {n_levels} distinct values in {n} rows, like "
             f"{distinct[0]!r}: too many for a category. Leave it out, or name it in "
@@ -179,6 +174,25 @@ def order_levels(
         except TypeError:
             distinct.sort(key=lambda value: (type(value).__name__, str(value)))
     return to_array(distinct)
+
+
+def too_many_levels(n_levels: int, n: int) -> bool:
+    """Tell whether so many distinct values among `n` name rows rather than kinds."""
+    return n_levels > MOST_LEVELS or (n_levels > FEW_LEVELS and n_levels > LEVELS_PER_ROW * n)
+
+
+def _distinct(X: Any, column: int, label: str, is_gap: IsGap) -> tuple[list[Any], int]:
+    """Return the distinct values of a column that are no gaps, and how many cells hold them."""
+    stored = stored_codes(X, column)
+    if stored is not None:
+        counts = np.bincount(stored.codes + 1, minlength=len(stored.values) + 1)[1:]
+        held = [j for j in np.flatnonzero(counts) if not is_gap(stored.values[j])]
+        return [stored.values[j] for j in held], int(counts[held].sum())
+    known = [value for value in values_of(X, column) if not is_gap(value)]
+    try:
+        return list(dict.fromkeys(known)), len(known)
+    except TypeError as error:
+        raise TypeError(f"Column {label} holds values that cannot be levels: {error}.") from error
 
 
 def is_infinite(level: Any) -> bool:
@@ -200,22 +214,11 @@ def encode(
     X: Any, column: int, levels: np.ndarray, label: str, is_gap: IsGap, *, tell: bool
 ) -> np.ndarray:
     """Return the codes of a column (n,), NaN where it is missing or not a known level."""
-    place = {level: float(code) for code, level in enumerate(levels.tolist())}
-    codes = np.full(len(X), np.nan)
-    strange: dict[Any, int] = {}
-    for i, value in enumerate(values_of(X, column)):
-        if is_gap(value):
-            continue
-        try:
-            code = place.get(value)
-        except TypeError as error:
-            raise TypeError(
-                f"Column {label}, row {i}: {show(value)} cannot be a level ({error})."
-            ) from error
-        if code is None:
-            strange[value] = strange.get(value, 0) + 1
-        else:
-            codes[i] = code
+    stored = stored_codes(X, column)
+    if stored is None:
+        codes, strange = _encode_values(values_of(X, column), levels, label, is_gap)
+    else:
+        codes, strange = _encode_stored(stored, levels, is_gap)
     if strange and tell:
         warn_user(tell_unknown(label, sum(strange.values()), list(strange)))
     return codes
@@ -228,6 +231,80 @@ def tell_unknown(label: str, n: int, levels: Sequence[Any] = ()) -> str:
         f"Column {label}: {n} row{'s have' if n > 1 else ' has'} a level that was not there in "
         f"training{named}. It is kept, and taken as missing."
     )
+
+
+def _encode_values(
+    values: Sequence[Any], levels: np.ndarray, label: str, is_gap: IsGap
+) -> tuple[np.ndarray, dict[Any, int]]:
+    """Return the codes of values, and how often those occur that are no level."""
+    place = {level: float(code) for code, level in enumerate(levels.tolist())}
+    codes = np.full(len(values), np.nan)
+    strange: dict[Any, int] = {}
+    for i, value in enumerate(values):
+        if is_gap(value):
+            continue
+        try:
+            code = place.get(value)
+        except TypeError as error:
+            raise TypeError(
+                f"Column {label}, row {i}: {show(value)} cannot be a level ({error})."
+            ) from error
+        if code is None:
+            strange[value] = strange.get(value, 0) + 1
+        else:
+            codes[i] = code
+    return codes, strange
+
+
+class Stored(NamedTuple):
+    """A column as codes, and what they stand for."""
+
+    codes: np.ndarray  # (n,) places in `values`, -1 where missing
+    values: list[Any]
+
+
+def stored_codes(X: Any, column: int) -> Stored | None:
+    """Return the codes by which a frame stores texts or categories, None if it keeps no codes."""
+    if not is_frame(X):
+        return None
+    if hasattr(X, "iloc"):
+        cells = X.iloc[:, column]
+        if not hasattr(cells, "cat"):
+            return None
+        return Stored(np.asarray(cells.cat.codes, dtype=int), cells.cat.categories.tolist())
+    series = columns_of(X)[column]
+    dtype = series.dtype
+    if not series.implementation.is_polars():
+        return None
+    if dtype in (nw.String, nw.Categorical):
+        values = series.unique().drop_nulls().cast(nw.String).to_list()
+        series = series.cast(nw.String).cast(nw.Enum(values))
+    elif isinstance(dtype, nw.Enum):
+        values = list(dtype.categories)
+    else:
+        return None
+    codes = series.to_native().to_physical().cast(int).fill_null(-1).to_numpy()
+    return Stored(codes, values)
+
+
+def _encode_stored(
+    stored: Stored, levels: np.ndarray, is_gap: IsGap
+) -> tuple[np.ndarray, dict[Any, int]]:
+    """Return what `_encode_values` returns, from stored codes: each distinct value is met once."""
+    place = {level: float(code) for code, level in enumerate(levels.tolist())}
+    known = [not is_gap(value) for value in stored.values]
+    table = [
+        place.get(value, np.nan) if there else np.nan
+        for value, there in zip(stored.values, known, strict=True)
+    ]
+    codes = np.array([*table, np.nan])[stored.codes]
+    counts = np.bincount(stored.codes + 1, minlength=len(table) + 1)[1:]
+    strange = {
+        value: int(counts[j])
+        for j, value in enumerate(stored.values)
+        if counts[j] and known[j] and value not in place
+    }
+    return codes, strange
 
 
 def decode(

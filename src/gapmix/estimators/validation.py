@@ -75,8 +75,9 @@ def read_table(
         estimator=estimator,
         input_name="X",
     )
-    if marks.numbers:
-        x = np.where(np.isin(x, marks.numbers), np.nan, x)
+    if marks.numbers:  # of categories, what is marked is no level already
+        marked = np.isin(x, marks.numbers) & ~(chosen if categories else np.zeros(1, dtype=bool))
+        x = np.where(marked, np.nan, x)
     _refuse_infinite(x, labels or [str(j) for j in range(x.shape[1])])
     if labels is None or reset:
         validate_data(estimator, x if labels is None else X, reset=reset, skip_check_array=True)

@@ -17,6 +17,7 @@ from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.levels import dict_levels, to_levels
 from gapmix.estimators.validation import read_table
 from gapmix.evaluate.contenders import default_imputers
+from gapmix.evaluate.levels import LevelCells
 from gapmix.evaluate.running import Truth, score
 from gapmix.evaluate.scores import Evaluation, Score
 from gapmix.selection.hiding import MECHANISMS, hide
@@ -36,6 +37,7 @@ def hide_and_score(
     n_repeats: int = 5,
     max_rows: int | None = None,
     feature_names: Sequence[str] | None = None,
+    categorical_features: Any = "from_dtype",
     random_state: Any = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> Evaluation:
@@ -65,6 +67,9 @@ def hide_and_score(
         compares every row with every other: `gapmix evaluate` takes 5,000.
     feature_names : sequence of str, default=None
         Names of the columns; a data frame has its own.
+    categorical_features : 'from_dtype', names, numbers or mask of columns, or None
+        Which columns are categories, as in :class:`gapmix.GaussianMixture`; imputers that are given
+        have their own.
     random_state : int, RandomState instance or None, default=None
         Seed of what is hidden, and of the default imputers.
     progress : callable, default=None
@@ -102,9 +107,10 @@ def hide_and_score(
     checks.check_positive_int("n_repeats", n_repeats)
     random = check_random_state(random_state)
     seed = int(random.randint(2**31)) if imputers is None else 0
-    truth = _read(X, feature_names, max_rows, random)
+    truth = _read(X, feature_names, max_rows, random, categorical_features)
     if imputers is None:
-        imputers = default_imputers(seed, mixed=bool(truth.levels))
+        mixed = categorical_features if truth.levels else False
+        imputers = default_imputers(seed, mixed=mixed)
     place = _find_driver(driver, truth) if mechanism == "mar" else 0
     judged = None
     if columns is not None:
@@ -126,18 +132,24 @@ def hide_and_score(
         hidden.append(cells)
     tell = progress or (lambda name, done: None)
     scores: list[Score] = []
+    levels: list[LevelCells] = []
     for name, imputer in imputers.items():
         tell(str(name), 0)
         for repeat, cells in enumerate(hidden):
-            scores.extend(score(str(name), imputer, repeat, truth, cells))
+            judged_cells = score(str(name), imputer, repeat, truth, cells)
+            scores.extend(judged_cells.scores)
+            levels.extend(judged_cells.cells)
             tell(str(name), repeat + 1)
     n, d = truth.x.shape
-    return Evaluation(tuple(scores), mechanism, n_repeats, (n, d))
+    return Evaluation(tuple(scores), mechanism, n_repeats, (n, d), tuple(levels))
 
 
-def _read(X: Any, names: Sequence[str] | None, max_rows: int | None, random: Any) -> Truth:
+def _read(
+    X: Any, names: Sequence[str] | None, max_rows: int | None, random: Any, categorical: Any
+) -> Truth:
     """Return the known cells of a table, of some of its rows if they are too many."""
-    reader = GaussianMixtureImputer()  # only to remember the columns' names
+    # Only to remember the columns' names and levels.
+    reader = GaussianMixtureImputer(categorical_features=categorical)
     x = read_table(reader, X, reset=True, min_rows=2)
     rows = np.arange(len(x))
     if max_rows is not None:

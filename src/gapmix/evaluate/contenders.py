@@ -14,16 +14,16 @@ from gapmix.estimators.validation import to_matrix
 OURS = "mixture"
 
 
-def default_imputers(random_state: Any = None, *, mixed: bool = False) -> dict[str, Any]:
+def default_imputers(random_state: Any = None, *, mixed: Any = False) -> dict[str, Any]:
     """Return the usual contenders: column means, near rows, regressions in turn, the mixture.
 
     Parameters
     ----------
     random_state : int, RandomState instance or None, default=None
         Seed of those that draw.
-    mixed : bool, default=False
-        For tables with categories: column means and most frequent levels, and the mixture; the
-        others know numbers only.
+    mixed : bool, or `categorical_features` of an imputer, default=False
+        For tables with categories, True if their types tell which these are. All but the mixture
+        know numbers only: they fill numbers from numbers, categories by the most frequent level.
 
     Returns
     -------
@@ -40,24 +40,38 @@ def default_imputers(random_state: Any = None, *, mixed: bool = False) -> dict[s
     >>> list(default_imputers())
     ['mean', 'k-NN', 'iterative', 'mixture']
     """
-    if mixed:
-        return {"mean": _MeanMode(), OURS: GaussianMixtureImputer(random_state=random_state)}
-    return {
+    rivals = {
         "mean": SimpleImputer(keep_empty_features=True),
         "k-NN": _Scaled(KNNImputer(keep_empty_features=True)),
         "iterative": IterativeImputer(keep_empty_features=True, random_state=random_state),
-        OURS: GaussianMixtureImputer(random_state=random_state),
     }
+    if mixed is False:
+        return {**rivals, OURS: GaussianMixtureImputer(random_state=random_state)}
+    categories = "from_dtype" if mixed is True else mixed
+    ours = GaussianMixtureImputer(categorical_features=categories, random_state=random_state)
+    return {name: _WithMode(each, categories) for name, each in rivals.items()} | {OURS: ours}
 
 
-class _MeanMode(TransformerMixin, BaseEstimator):
-    """Column means, and of categories the most frequent level."""
+class _WithMode(TransformerMixin, BaseEstimator):
+    """An imputer of numbers at work on the numbers, the most frequent level in categories."""
+
+    def __init__(self, imputer: Any, categorical_features: Any = "from_dtype") -> None:
+        self.imputer, self.categorical_features = imputer, categorical_features
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Return X filled, as objects."""
+        """Return X filled, as objects if there are categories."""
         # One component without priors knows columns by themselves, but for correlations.
-        one = GaussianMixtureImputer(1, covariance_type="diag", mean_shrinkage=0.0, shrinkage=0.0)
+        one = GaussianMixtureImputer(
+            1,
+            categorical_features=self.categorical_features,
+            covariance_type="diag",
+            mean_shrinkage=0.0,
+            shrinkage=0.0,
+        )
         filled: np.ndarray = one.fit_transform(X)
+        numbers = np.flatnonzero(~one.is_categorical_)
+        if numbers.size:
+            filled[:, numbers] = clone(self.imputer).fit_transform(one._read(X)[:, numbers])
         return filled
 
 

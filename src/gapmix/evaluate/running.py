@@ -13,6 +13,7 @@ from sklearn.base import clone
 from gapmix.estimators.levels import encode, is_frame, values_of
 from gapmix.estimators.marks import NO_MARKS, gap_test
 from gapmix.estimators.validation import to_matrix
+from gapmix.evaluate.levels import LevelCells
 from gapmix.evaluate.scores import COVERAGES, Score
 from gapmix.selection.sizes import measure_spread
 
@@ -29,7 +30,14 @@ class Truth(NamedTuple):
     levels: dict[int, np.ndarray]  # of the columns that are categories; x holds their codes
 
 
-def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray) -> list[Score]:
+class Judged(NamedTuple):
+    """How a contender filled hidden cells, by column."""
+
+    scores: list[Score]
+    cells: list[LevelCells]  # of categories
+
+
+def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray) -> Judged:
     """Return how a contender fills the hidden cells, by column."""
     x = truth.x
     d = x.shape[1]
@@ -45,19 +53,28 @@ def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray
             filled, problems = _read_result(result, contender, shown, hidden, truth, spread)
             log_score = _log_scores(contender, truth, shown, hidden, spread)
             coverage = _coverages(contender, truth, shown, hidden)
+            sure = _probabilities(contender, truth, shown)
     except Exception as error:  # whatever goes wrong in a contender is a result, not the end
         seconds = time.perf_counter() - began
         lines = str(error).strip().splitlines()
         problem = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
         filled, problems = np.full_like(x, np.nan), [problem] * d
-        log_score, coverage = np.full(d, np.nan), np.full((2, d), np.nan)
-    scores = []
-    for j in np.flatnonzero(hidden.any(axis=0)):
+        log_score, coverage, sure = np.full(d, np.nan), np.full((2, d), np.nan), {}
+    scores, levels = [], []
+    for j in np.flatnonzero(hidden.any(axis=0)).tolist():
         cells = hidden[:, j]
         rmse = float(np.sqrt(np.mean((filled[cells, j] - x[cells, j]) ** 2)))
         wrong = np.nan
         if j in truth.levels:
             wrong, rmse = float(np.mean(filled[cells, j] != x[cells, j])), np.nan
+            unknown = np.full(int(cells.sum()), np.nan)
+            probability = sure[j][cells] if j in sure else unknown
+            if not problems[j]:
+                named = tuple(str(level) for level in truth.levels[j].tolist())
+                true, found = x[cells, j], filled[cells, j]
+                levels.append(
+                    LevelCells(name, repeat, truth.names[j], named, true, found, probability)
+                )
         if problems[j]:
             rmse = wrong = np.nan
         scores.append(
@@ -74,9 +91,10 @@ def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray
                 seconds,
                 problems[j],
                 wrong,
+                float(np.mean(sure[j][cells])) if j in sure and not problems[j] else np.nan,
             )
         )
-    return scores
+    return Judged(scores, levels)
 
 
 def _read_result(
@@ -172,6 +190,17 @@ def _log_scores(
         unit = 0.0 if j in truth.levels else np.log(spread[j])
         scores[j] = np.mean(gain - everything[rows]) + unit
     return scores
+
+
+def _probabilities(contender: Any, truth: Truth, shown: np.ndarray) -> dict[int, np.ndarray]:
+    """Return the probability of the most probable level of each category, if offered, (n,)."""
+    if not truth.levels or not hasattr(contender, "probabilities"):
+        return {}
+    told = contender.probabilities(truth.rebuild(shown, truth.rows))
+    return {
+        j: np.asarray(table).max(axis=1)
+        for j, table in zip(truth.levels, told.values(), strict=True)
+    }
 
 
 def _coverages(contender: Any, truth: Truth, shown: np.ndarray, hidden: np.ndarray) -> np.ndarray:

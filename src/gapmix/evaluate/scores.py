@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
+from gapmix.evaluate.levels import Calibration, Confusion, LevelCells, calibrate, confuse
 from gapmix.selection.hiding import MECHANISMS
 from gapmix.wording import align, count
 
@@ -39,6 +40,7 @@ class Score(NamedTuple):
     problem: str  # why there are no numbers; empty if all is well
     wrong: float = np.nan  # share of hidden cells of a category that got another level; it has no
     # error, and a log score without units
+    sure: float = np.nan  # mean probability of the levels filled in; 1 - wrong if it is right
 
 
 class Overall(NamedTuple):
@@ -64,6 +66,8 @@ class Overall(NamedTuple):
     seconds: float
     problem: str
     wrong: float = np.nan  # of categories, the share of hidden cells that got another level
+    sure: float = np.nan  # and the mean probability of the levels filled in
+    level_log_score: float = np.nan  # and the mean log probability of the true level
 
 
 class Evaluation(NamedTuple):
@@ -83,6 +87,7 @@ class Evaluation(NamedTuple):
     mechanism: str
     n_repeats: int
     shape: tuple[int, int]
+    cells: tuple[LevelCells, ...] = ()  # hidden cells of categories
 
     def overall(self) -> tuple[Overall, ...]:
         """Return one record for each imputer, in the order in which they were given."""
@@ -94,6 +99,17 @@ class Evaluation(NamedTuple):
             column: self._replace(scores=tuple(scores)).overall()
             for column, scores in _group(self.scores, "column").items()
         }
+
+    def calibration(self, imputer: str) -> list[Calibration]:
+        """Return how often the levels that an imputer filled in are right, by probability."""
+        return calibrate(each for each in self.cells if each.imputer == imputer)
+
+    def confusion(self, imputer: str, column: str) -> Confusion:
+        """Return which levels of a category an imputer took for which."""
+        found = [e for e in self.cells if e.imputer == imputer and e.column == column]
+        if not found:
+            raise ValueError(f"{imputer!r} filled no hidden level of a category {column!r}.")
+        return confuse(found)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the scores as dicts."""
@@ -171,6 +187,10 @@ def _gather(scores: list[Score]) -> Overall:
         float(np.mean(list({score.repeat: score.seconds for score in scores}.values()))),
         problems[0] + more if problems else "",
         _weighted([score.wrong for score in scores], n_hidden),
+        _weighted([score.sure for score in scores], n_hidden),
+        _weighted(
+            [np.nan if np.isnan(score.wrong) else score.log_score for score in scores], n_hidden
+        ),
     )
 
 

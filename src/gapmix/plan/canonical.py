@@ -16,6 +16,7 @@ from gapmix.categories import Coding, as_floats, join_table, recode, split_table
 SALT = 20061114  # of numbers that no table is in league with
 ROUNDS = 3  # of telling levels by rows and rows by levels
 DIGITS = 9  # of the keys of levels: fewer than the order of sums can change
+MOSTLY_DISTINCT = 0.9  # share of distinct rows from which on copies are taken for one row
 
 
 class Canonical(NamedTuple):
@@ -46,12 +47,17 @@ def draw_uniform(
 ) -> np.ndarray:
     """Return a number between 0 and 1 for each cell (n, d), drawn in canonical order.
 
-    Copies of a row get the same. `n_levels` (d,) tells which columns are codes of categories.
+    Copies of a row get the same. `n_levels` (d,) tells which columns are codes of categories; where
+    these leave few distinct rows, copies are as good as other rows, and each gets its own.
     """
+    n, d = x.shape
     order = put_in_order(name_levels(x, weight, n_levels), weight)
-    drawn = np.empty((x.shape[1], len(order.rows)))
+    place = order.which
+    if n_levels is not None and n_levels.any() and len(order.rows) < MOSTLY_DISTINCT * n:
+        place = np.argsort(np.argsort(order.which, kind="stable"))
+    drawn = np.empty((d, place.max(initial=-1) + 1))
     drawn[order.columns] = rng.random(drawn.shape)  # column by column: empty ones are last
-    return drawn.T[order.which]
+    return drawn.T[place]
 
 
 def name_levels(x: np.ndarray, weight: np.ndarray, n_levels: np.ndarray | None) -> np.ndarray:

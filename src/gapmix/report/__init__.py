@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gapmix.estimators.levels import dict_levels
 from gapmix.report.page import compose, require_report
 from gapmix.report.subject import Subject, as_imputer
 from gapmix.storage.atomicfile import Path, replace_file
@@ -79,6 +80,7 @@ def write_report(
         str(title),
         int(random_state),
         provenance=(("Checksum", f"SHA-256 {digest} of the values, as doubles row by row"),),
+        levels={j: [str(v) for v in each.tolist()] for j, each in dict_levels(estimator).items()},
     )
     write_page(subject, path)
 

@@ -1,5 +1,6 @@
 """What was filled: how it compares with what is known, and where the model is least sure."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,18 @@ class UncertainCell(NamedTuple):
     n_known: int  # cells of its row
 
 
+class CategoryFilled(NamedTuple):
+    """The filled cells of a category beside its known ones."""
+
+    column: int
+    n_filled: int
+    often_known: str  # the most frequent level, and its share
+    share_known: float
+    often_filled: str
+    share_filled: float
+    probability: float  # mean, of the levels filled in
+
+
 class FilledFacts(NamedTuple):
     """What was filled."""
 
@@ -49,6 +62,7 @@ class FilledFacts(NamedTuple):
     constant: tuple[int, ...]  # columns with one value only
     explained: float  # over all filled cells, NaN if there are none
     uncertain: tuple[UncertainCell, ...]
+    categories: tuple[CategoryFilled, ...] = ()  # with gaps and known values, most gaps first
 
 
 def describe_filled(subject: Subject) -> FilledFacts:
@@ -63,7 +77,8 @@ def describe_filled(subject: Subject) -> FilledFacts:
     spread = measure_spread(x)
     known = len(x) - n_missing
     constant = (spread == 0) & (known > 0)
-    varying = (n_missing > 0) & (spread > 0)
+    is_number = np.array([j not in subject.levels for j in range(x.shape[1])], dtype=bool)
+    varying = (n_missing > 0) & (spread > 0) & is_number
     order = [int(j) for j in np.argsort(-n_missing, kind="stable") if varying[j]]
     judged = gaps & varying
     relative = np.zeros_like(x)
@@ -80,6 +95,29 @@ def describe_filled(subject: Subject) -> FilledFacts:
         tuple(np.flatnonzero(constant & (n_missing > 0)).tolist()),
         _explained(relative[judged]),
         _find_uncertain(subject, np.where(judged, relative, -1.0), filled),
+        tuple(
+            _compare_levels(j, x[:, j], filled[:, j], std[:, j], subject.levels[j])
+            for j in sorted(subject.levels, key=lambda j: -n_missing[j])
+            if n_missing[j] and known[j]
+        ),
+    )
+
+
+def _compare_levels(
+    j: int, x: np.ndarray, filled: np.ndarray, std: np.ndarray, levels: Sequence[str]
+) -> CategoryFilled:
+    gap = np.isnan(x)
+    known = np.bincount(x[~gap].astype(int), minlength=len(levels)) / (~gap).sum()
+    new = np.bincount(filled[gap].astype(int), minlength=len(levels)) / gap.sum()
+    a, b = int(known.argmax()), int(new.argmax())
+    return CategoryFilled(
+        j,
+        int(gap.sum()),
+        levels[a],
+        float(known[a]),
+        levels[b],
+        float(new[b]),
+        float(1.0 - std[gap].mean()),
     )
 
 

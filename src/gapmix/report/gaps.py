@@ -1,5 +1,7 @@
 """What is missing in a table: by column, by pattern, and which columns together."""
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ ONE_GAP = 0.7  # correlation of gaps from which columns count as missing as one
 RELATED = 0.1  # and from which two are said to have to do with each other
 FEWEST = 5  # rows in which both are missing
 LEVEL = 0.01  # of all comparisons together
+NO_LEVELS: Mapping[int, Sequence[str]] = MappingProxyType({})
 
 
 class ColumnGaps(NamedTuple):
@@ -26,6 +29,8 @@ class ColumnGaps(NamedTuple):
     low: float  # NaN if no value is known
     mean: float
     high: float
+    often: str = ""  # of a category, its most frequent level
+    often_share: float = np.nan  # of its known cells
 
 
 class Pair(NamedTuple):
@@ -54,8 +59,8 @@ class TableFacts(NamedTuple):
     n_rows_compared: int
 
 
-def describe(x: np.ndarray) -> TableFacts:
-    """Return what is missing in a table (n, d), NaN where missing."""
+def describe(x: np.ndarray, levels: Mapping[int, Sequence[str]] = NO_LEVELS) -> TableFacts:
+    """Return what is missing in a table (n, d), NaN where missing, with codes for `levels`."""
     gaps = np.isnan(x)
     n, d = x.shape
     n_missing = gaps.sum(axis=0)
@@ -65,15 +70,16 @@ def describe(x: np.ndarray) -> TableFacts:
     high = np.max(x, axis=0, where=some, initial=-np.inf)
     known = n - n_missing
     mean = np.sum(x, axis=0, where=some) / np.maximum(known, 1)
-    columns = tuple(
-        ColumnGaps(
-            int(j),
-            int(n_missing[j]),
-            float(n_missing[j] / n),
-            *((float(a[j]) if known[j] else np.nan) for a in (low, mean, high)),
-        )
-        for j in order
-    )
+    for j in levels:
+        low[j] = mean[j] = high[j] = np.nan
+    columns = []
+    for j in order.tolist():
+        ends = [float(a[j]) if known[j] else np.nan for a in (low, mean, high)]
+        found = ColumnGaps(j, int(n_missing[j]), float(n_missing[j] / n), ends[0], ends[1], ends[2])
+        if known[j] and j in levels:
+            often, share = _most_frequent(x[some[:, j], j], levels[j])
+            found = found._replace(often=often, often_share=share)
+        columns.append(found)
     varying = order[(n_missing[order] > 0) & (n_missing[order] < n)][:MAX_COLUMNS]
     rows = some_rows(n, MAX_ROWS)
     groups, pairs = _relate(gaps[np.ix_(rows, varying)], varying)
@@ -85,12 +91,17 @@ def describe(x: np.ndarray) -> TableFacts:
         int((in_rows == 0).sum()),
         int((in_rows == d).sum()),
         find_patterns(some),
-        columns,
+        tuple(columns),
         groups,
         pairs,
         len(varying),
         len(rows),
     )
+
+
+def _most_frequent(codes: np.ndarray, levels: Sequence[str]) -> tuple[str, float]:
+    counts = np.bincount(codes.astype(int), minlength=len(levels))
+    return levels[int(counts.argmax())], float(counts.max() / counts.sum())
 
 
 def most_frequent(patterns: Patterns, most: int) -> tuple[np.ndarray, np.ndarray]:

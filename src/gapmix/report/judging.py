@@ -7,6 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from gapmix.evaluate.compare import hide_and_score
 from gapmix.evaluate.contenders import OURS, default_imputers
+from gapmix.evaluate.levels import Calibration, Confusion
 from gapmix.evaluate.scores import Evaluation, Overall
 from gapmix.report.subject import Subject, contender
 from gapmix.selection.sizes import measure_spread
@@ -23,7 +24,9 @@ class Judged(NamedTuple):
 
     evaluation: Evaluation  # its columns are called by their numbers
     ours: Overall
-    by_column: dict[int, tuple[Overall, ...]]  # by method, largest error of ours first
+    by_column: dict[int, tuple[Overall, ...]]  # by method, numbers with the largest error first
+    calibration: list[Calibration]  # of the levels that the mixture filled in
+    confusions: dict[int, Confusion]  # by column, of the mixture, most wrong levels first
 
 
 def judge(subject: Subject) -> Judged | str:
@@ -41,8 +44,10 @@ def judge(subject: Subject) -> Judged | str:
     part = np.ascontiguousarray(x[:, columns])
     n_known = (~np.isnan(part)).sum() * min(1.0, MAX_ROWS / len(part))
     n_repeats = int(np.clip(np.ceil(ENOUGH_CELLS / max(1.0, SHARE * n_known)), 1, MAX_REPEATS))
-    methods = default_imputers(subject.seed)
-    methods[OURS] = contender(subject.imputer, columns).set_params(random_state=subject.seed)
+    categories = [place for place, j in enumerate(columns.tolist()) if j in subject.levels]
+    methods = default_imputers(subject.seed, mixed=categories or False)
+    ours = contender(subject.imputer, columns, categories)
+    methods[OURS] = ours.set_params(random_state=subject.seed)
     try:
         # Small matrices: threads of BLAS would only wait for each other.
         with threadpool_limits(1, user_api="blas"):
@@ -53,15 +58,33 @@ def judge(subject: Subject) -> Judged | str:
                 n_repeats=n_repeats,
                 max_rows=MAX_ROWS,
                 feature_names=[str(j) for j in columns],
+                categorical_features=categories or None,
                 random_state=subject.seed,
             )
     except ValueError as error:
         return str(error)
     overall = evaluation.overall()
     place = [each.imputer for each in overall].index(OURS)
-    if not np.isfinite(overall[place].error):
+    if not np.isfinite(overall[place].error) and not np.isfinite(overall[place].wrong):
         return overall[place].problem or "No column varies in the rows looked at."
     hardest = sorted(
         evaluation.by_column().items(), key=lambda item: -np.nan_to_num(item[1][place].error)
     )
-    return Judged(evaluation, overall[place], {int(column): them for column, them in hardest})
+    return Judged(
+        evaluation,
+        overall[place],
+        {int(column): them for column, them in hardest},
+        evaluation.calibration(OURS),
+        _confusions(evaluation, subject),
+    )
+
+
+def _confusions(evaluation: Evaluation, subject: Subject) -> dict[int, Confusion]:
+    """Return which levels of each category the mixture took for which, under their own names."""
+    found = {}
+    for column in {each.column for each in evaluation.cells if each.imputer == OURS}:
+        table, levels = evaluation.confusion(OURS, column), subject.levels[int(column)]
+        named = tuple(levels[int(float(code))] for code in table.levels)
+        found[int(column)] = table._replace(levels=named)
+    wrong = {j: 1.0 - np.trace(t.counts) / t.counts.sum() for j, t in found.items()}
+    return {j: found[j] for j in sorted(found, key=lambda j: (-wrong[j], j))}

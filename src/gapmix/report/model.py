@@ -9,6 +9,7 @@ from gapmix.selection.sizes import measure_spread
 
 MARKED = 0.3  # standard deviations from the column's mean that are worth saying
 MAX_MARKS = 4  # of a component
+MORE_FREQUENT = 0.15  # by which the share of a level is worth saying
 
 
 class Mark(NamedTuple):
@@ -20,12 +21,22 @@ class Mark(NamedTuple):
     deviations: float  # (mean - overall) / standard deviation of the known values
 
 
+class LevelMark(NamedTuple):
+    """A level that is more frequent in a component than in the whole table."""
+
+    column: int
+    level: str
+    share: float  # in the component
+    overall: float  # of the known cells
+
+
 class Profile(NamedTuple):
     """A component: a kind of row."""
 
     number: int  # from 1, largest first
     weight: float
     marks: tuple[Mark, ...]  # what sets it apart, most first
+    levels: tuple[LevelMark, ...] = ()  # and levels that are more frequent in it
 
 
 class ModelFacts(NamedTuple):
@@ -45,7 +56,9 @@ def describe_model(subject: Subject) -> ModelFacts:
     known = ~np.isnan(x)
     overall = np.sum(x, axis=0, where=known) / np.maximum(known.sum(axis=0), 1)
     order = np.argsort(-mixture.weights_, kind="stable")
-    means = mixture.means_[order, :d]
+    numbers = np.array([j for j in range(d) if j not in subject.levels], dtype=int)
+    means = np.tile(overall, (len(order), 1))
+    means[:, numbers] = mixture.means_[order][:, : len(numbers)]
     deviations = (means - overall) / np.where(spread > 0, spread, np.inf)
     profiles = tuple(
         Profile(
@@ -56,8 +69,25 @@ def describe_model(subject: Subject) -> ModelFacts:
                 for j in np.argsort(-np.abs(deviations[k]), kind="stable")
                 if abs(deviations[k, j]) >= MARKED
             )[:MAX_MARKS],
+            _find_levels(subject, int(order[k])),
         )
         for k in range(len(order))
     )
     chosen = [each.n_components for each in imputer.selection_ if each.share > 0]
     return ModelFacts(tuple(chosen) if len(chosen) > 1 else (), profiles, deviations)
+
+
+def _find_levels(subject: Subject, component: int) -> tuple[LevelMark, ...]:
+    """Return the levels that are more frequent in a component than in the table, most first."""
+    found = []
+    tables = subject.imputer.mixture_.category_probabilities_
+    for (j, levels), table in zip(sorted(subject.levels.items()), tables, strict=True):
+        codes = subject.x[~np.isnan(subject.x[:, j]), j].astype(int)
+        overall = np.bincount(codes, minlength=len(levels)) / max(1, len(codes))
+        more = table[component] - overall
+        best = int(more.argmax())
+        if more[best] >= MORE_FREQUENT:
+            share = float(table[component, best])
+            found.append(LevelMark(j, levels[best], share, float(overall[best])))
+    found.sort(key=lambda each: each.overall - each.share)
+    return tuple(found[:MAX_MARKS])

@@ -20,7 +20,7 @@ from gapmix.report.model import describe_model
 from gapmix.report.pictures import Picture, embed
 from gapmix.report.randomness import look_for_dependence
 from gapmix.report.results import write_caveat, write_filled, write_judged
-from gapmix.report.sections import write_gaps, write_model
+from gapmix.report.sections import count_columns, count_gaps, write_gaps, write_model
 from gapmix.report.subject import Subject
 from gapmix.wording import chance, count, duration, label, number, percent, plus_minus
 
@@ -50,9 +50,9 @@ def compose(subject: Subject) -> str:
     require_report()
     began = time.perf_counter()
     subject.progress("Looking at the gaps")
-    gaps = describe(subject.x)
+    gaps = describe(subject.x, subject.levels)
     subject.progress("Testing whether gaps depend on values")
-    hints = look_for_dependence(subject.x)
+    hints = look_for_dependence(_without_order(subject))
     subject.progress("Filling")
     filled = describe_filled(subject)
     subject.progress("Hiding known cells to see how well they are filled")
@@ -65,17 +65,13 @@ def compose(subject: Subject) -> str:
         "judged": write_judged(judged, subject),
         "caveat": write_caveat(hints, gaps, subject),
     }
-    n, d = subject.x.shape
+    n, d = len(subject.x), count_columns(subject)
     figures = [
         (f"{n:,}", "row" if n == 1 else "rows"),
         (f"{d:,}", "column" if d == 1 else "columns"),
-        (percent(gaps.n_gaps / max(1, n * d)), "of the cells missing"),
+        (percent(count_gaps(gaps, subject) / max(1, n * d)), "of the cells missing"),
+        *parts["judged"].get("figures", ()),
     ]
-    if "error" in parts["judged"]:
-        figures += [
-            (parts["judged"]["error"], "error of hidden cells, in standard deviations"),
-            (parts["judged"]["coverage"], "of them inside their 90 % interval"),
-        ]
     numbered = _embed_all(parts)
     html: str = _template().render(
         title=label(subject.title, 80),
@@ -88,6 +84,14 @@ def compose(subject: Subject) -> str:
         **numbered,
     )
     return re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", html)
+
+
+def _without_order(subject: Subject) -> np.ndarray:
+    """Return the table with categories that do not vary: their codes have no order to test."""
+    x = subject.x.copy() if subject.levels else subject.x
+    for j in subject.levels:
+        x[~np.isnan(x[:, j]), j] = 0.0
+    return x
 
 
 def _template() -> Any:
@@ -138,7 +142,7 @@ def _provenance(subject: Subject, seconds: float) -> list[tuple[str, str]]:
     n, d = subject.x.shape
     return [
         *((name, label(text, 400)) for name, text in subject.provenance),
-        ("Used", f"{count(n, 'row')}, {count(d, 'column')} of numbers"),
+        ("Used", f"{count(n, 'row')}, {_count_used(d, len(subject.levels))}"),
         ("Settings", label(", ".join(settings), 600)),
         ("Seed of the report", f"{subject.seed} (cells hidden and values drawn for it)"),
         (
@@ -148,3 +152,10 @@ def _provenance(subject: Subject, seconds: float) -> list[tuple[str, str]]:
         ),
         ("Made on", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, in {duration(seconds)}"),
     ]
+
+
+def _count_used(d: int, n_categories: int) -> str:
+    if not n_categories:
+        return f"{count(d, 'column')} of numbers"
+    categories = f"{n_categories:,} {'category' if n_categories == 1 else 'categories'}"
+    return f"{count(d, 'column')}, {categories} among them"

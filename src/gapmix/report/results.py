@@ -16,6 +16,8 @@ from gapmix.wording import NOTHING, count, label, listed, number, percent
 
 MAX_ERROR_COLUMNS = 14
 MAX_HINTS = 10
+MAX_CONFUSIONS = 6  # categories
+MAX_CONFUSED = 12  # levels of one
 METHODS = {
     "mean": "mean: the column's mean",
     "k-NN": "k-NN: the nearest rows",
@@ -28,20 +30,27 @@ def write_filled(facts: FilledFacts, subject: Subject) -> dict[str, Any]:
     """Return what was filled."""
     panels = [_draw_panel(each, subject) for each in facts.columns[:MAX_PANELS]]
     return {
-        "finding": _tell_filled(facts),
+        "finding": _tell_filled(facts, subject),
         "notes": _note_columns(facts, subject.names),
         "panels": panels,
         "n_more_panels": max(0, len(facts.columns) - len(panels)),
         "columns": facts.columns[:MAX_TABLE],
         "n_more": max(0, len(facts.columns) - MAX_TABLE),
         "uncertain": facts.uncertain,
+        "categories": facts.categories[:MAX_TABLE],
+        "n_more_categories": max(0, len(facts.categories) - MAX_TABLE),
     }
 
 
-def _tell_filled(facts: FilledFacts) -> str:
+def _tell_filled(facts: FilledFacts, subject: Subject) -> str:
     if not facts.n_filled:
         return "There was nothing to fill."
-    text = f"{count(facts.n_filled, 'cell')} {'was' if facts.n_filled == 1 else 'were'} filled"
+    kept = sum(each.n_gaps for each in subject.left if each.used)
+    n_filled = facts.n_filled - kept
+    text = f"{count(n_filled, 'cell')} {'was' if n_filled == 1 else 'were'} filled"
+    n_left = sum(each.n_gaps for each in subject.left)
+    if n_left:
+        text += f", {n_left:,} {'was' if n_left == 1 else 'were'} not (listed above)"
     if np.isfinite(facts.explained):
         text += (
             f". By the model's own account, the rest of the row settles "
@@ -79,15 +88,25 @@ def write_judged(judged: Judged | str, subject: Subject) -> dict[str, Any]:
     if isinstance(judged, str):
         return {"finding": f"This could not be judged. {judged}", "methods": []}
     overall = judged.evaluation.overall()
-    worst = max(each.error for each in overall if np.isfinite(each.error))
+    worst = max((each.error for each in overall if np.isfinite(each.error)), default=1.0)
+    mixed, majority = np.isfinite(judged.ours.wrong), overall[0].wrong
     return {
+        "mixed": bool(mixed),
+        "numbers": bool(np.isfinite(judged.ours.error)),
         "finding": _tell_error(overall, judged.ours),
+        "figures": _show_figures(judged.ours),
+        "calibration": judged.calibration,
+        "confusions": _write_confusions(judged, subject.names),
+        "n_more_confusions": max(0, len(judged.confusions) - MAX_CONFUSIONS),
         "hidden": _tell_hidden(judged, subject),
         "methods": [
             {
                 "name": METHODS.get(each.imputer, each.imputer),
                 "ours": each.imputer == OURS,
                 "error": f"{each.error:.3f}" if np.isfinite(each.error) else each.problem,
+                "wrong": percent(each.wrong),
+                "relative": number(each.wrong / majority if majority > 0 else np.nan),
+                "log_score": number(each.level_log_score),
                 "share": each.error / worst if np.isfinite(each.error) else 0.0,
                 "coverage": (each.coverage_50, each.coverage_90),
             }
@@ -100,12 +119,50 @@ def write_judged(judged: Judged | str, subject: Subject) -> dict[str, Any]:
             for j, them in list(judged.by_column.items())[:MAX_TABLE]
         ],
         "n_more": max(0, len(judged.by_column) - MAX_TABLE),
-        "error": f"{judged.ours.error:.2f}",
-        "coverage": percent(judged.ours.coverage_90),
     }
 
 
+def _show_figures(ours: Overall) -> list[tuple[str, str]]:
+    """Return the figures at the head of the page that tell how good the filling is."""
+    figures = []
+    if np.isfinite(ours.error):
+        figures += [
+            (f"{ours.error:.2f}", "error of hidden cells, in standard deviations"),
+            (percent(ours.coverage_90), "of them inside their 90 % interval"),
+        ]
+    if np.isfinite(ours.wrong):
+        figures.append((percent(ours.wrong), "of hidden categories got a wrong level"))
+    return figures
+
+
+def _write_confusions(judged: Judged, names: list[str]) -> list[dict[str, Any]]:
+    """Return which levels were taken for which, of the categories with most wrong ones."""
+    written = []
+    for j, table in list(judged.confusions.items())[:MAX_CONFUSIONS]:
+        order = np.argsort(-table.counts.sum(axis=1), kind="stable")[:MAX_CONFUSED]
+        written.append(
+            {
+                "name": label(names[j]),
+                "levels": [label(table.levels[k], 20) for k in order],
+                "rows": [
+                    (label(table.levels[k], 20), [f"{n:,}" for n in table.counts[k, order]])
+                    for k in order
+                ],
+                "n_more": len(table.levels) - len(order),
+            }
+        )
+    return written
+
+
 def _tell_error(overall: tuple[Overall, ...], ours: Overall) -> str:
+    wrong = ""
+    if np.isfinite(ours.wrong):
+        wrong = (
+            f"{percent(ours.wrong)} of the hidden categories get a wrong level; the most frequent "
+            f"level of each column would be wrong in {percent(overall[0].wrong)}."
+        )
+    if not np.isfinite(ours.error):
+        return wrong
     text = (
         f"Known cells that were hidden are filled with an error of {ours.error:.2f} standard "
         "deviations of their column"
@@ -120,7 +177,7 @@ def _tell_error(overall: tuple[Overall, ...], ours: Overall) -> str:
             else f"{abs(100 * ratio):.0f} % {'less' if ratio < 0 else 'more'} than"
         )
         text += f", {compared} the best of the others ({best.imputer}, {best.error:.2f})"
-    return f"{text}. {percent(ours.coverage_90)} of them lie inside their 90 % interval."
+    return f"{text}. {percent(ours.coverage_90)} of them lie inside their 90 % interval. {wrong}"
 
 
 def _tell_hidden(judged: Judged, subject: Subject) -> str:
@@ -176,14 +233,19 @@ def _draw_errors(judged: Judged, names: list[str]) -> Picture | None:
 
 
 def _write_column(name: str, them: tuple[Overall, ...]) -> dict[str, Any]:
-    errors = [each.error for each in them]
+    is_level = np.isfinite([each.wrong for each in them]).any()
+    errors = [each.wrong if is_level else each.error for each in them]
     ours = next(each for each in them if each.imputer == OURS)
     return {
         "name": name,
         "n_hidden": f"{ours.n_hidden:,}",
         "errors": [
             {
-                "text": f"{error:.2f}" if np.isfinite(error) else NOTHING,
+                "text": percent(error)
+                if is_level
+                else f"{error:.2f}"
+                if np.isfinite(error)
+                else NOTHING,
                 "best": error == np.fmin.reduce(errors),
             }
             for error in errors

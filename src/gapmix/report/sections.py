@@ -37,38 +37,53 @@ REASONS = {  # in plain words; the plan itself has the figures
 def write_gaps(facts: TableFacts, subject: Subject) -> dict[str, Any]:
     """Return what is missing."""
     names = subject.names
-    n, d = facts.n_rows, facts.n_columns
+    n, d, n_gaps = facts.n_rows, count_columns(subject), count_gaps(facts, subject)
+    unused = [each for each in subject.left if not each.used]
     with_gaps = [each for each in facts.columns if each.n_missing]
-    if not facts.n_gaps:
+    if not n_gaps:
         finding = (
             f"Nothing is missing: all {count(n * d, 'cell')} of {count(n, 'row')} and "
             f"{count(d, 'column')} are known."
         )
     else:
-        worst = with_gaps[0]
+        most = [(each.n_missing, label(names[each.column])) for each in with_gaps]
+        most += [(each.n_gaps, label(each.name)) for each in unused]
+        worst = max(most, key=lambda each: each[0])
         place = (
-            f"in {_some_of(len(with_gaps), d, 'column')}"
-            if len(with_gaps) > 1
-            else f"all of them in {label(names[worst.column])}"
+            f"in {_some_of(len(most), d, 'column')}"
+            if len(most) > 1
+            else f"all of them in {worst[1]}"
         )
         finding = (
-            f"{percent(facts.n_gaps / (n * d))} of the cells are missing: {facts.n_gaps:,} of "
+            f"{percent(n_gaps / (n * d))} of the cells are missing: {n_gaps:,} of "
             f"{n * d:,}, {place}. "
-            f"{_share_of_rows(facts.n_complete, n)} complete"
+            f"{_share_of_rows(facts.n_complete, n)} complete{' in the columns used' * bool(unused)}"
         )
         finding += (
-            f", and {label(names[worst.column])} has the most gaps ({percent(worst.share)})."
-            if len(with_gaps) > 1
+            f", and {worst[1]} has the most gaps ({percent(worst[0] / n)})."
+            if len(most) > 1
             else "."
         )
     return {
         "finding": finding,
         "columns": facts.columns[:MAX_TABLE],
-        "n_more": max(0, d - MAX_TABLE),
+        "n_more": max(0, facts.n_columns - MAX_TABLE),
+        "left": [each._replace(name=label(each.name)) for each in subject.left],
+        "n_left": sum(each.n_gaps for each in subject.left),
         "picture": _draw_patterns(facts, names) if facts.n_gaps else None,
         "together": _write_together(facts, names),
         "n_empty": facts.n_empty,
     }
+
+
+def count_columns(subject: Subject) -> int:
+    """Return how many columns the table has, with those that are not used."""
+    return subject.n_columns or subject.x.shape[1]
+
+
+def count_gaps(facts: TableFacts, subject: Subject) -> int:
+    """Return the gaps of all columns of the table."""
+    return facts.n_gaps + sum(each.n_gaps for each in subject.left if not each.used)
 
 
 def _some_of(n: int, total: int, noun: str) -> str:

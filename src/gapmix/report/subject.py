@@ -1,20 +1,27 @@
 """What a report is about: a table, a fitted estimator, and where both come from."""
 
-import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix.estimators.bounds import read_bounds
-from gapmix.estimators.imputer import GaussianMixtureImputer
-from gapmix.estimators.imputer import as_imputer as fill_by
+from gapmix.estimators.imputer import GaussianMixtureImputer, on_matrices
+from gapmix.estimators.imputer import as_imputer as from_mixture
 from gapmix.estimators.mixture import GaussianMixture
-from gapmix.estimators.validation import column_names
 from gapmix.kinds import DECLARED
 
 MAX_TABLE = 30  # rows of a table on the page
+
+
+class LeftColumn(NamedTuple):
+    """A column of the table whose gaps are not filled."""
+
+    name: str
+    n_gaps: int
+    reason: str
+    used: bool = False  # whether it is a column of the matrix all the same
 
 
 class Subject(NamedTuple):
@@ -28,6 +35,9 @@ class Subject(NamedTuple):
     notes: tuple[str, ...] = ()  # what the reader should know about the table
     provenance: tuple[tuple[str, str], ...] = ()
     progress: Callable[[str], None] = lambda text: None  # hears what is done next
+    levels: Mapping[int, Sequence[str]] = MappingProxyType({})  # of categories, whose codes x has
+    left: tuple[LeftColumn, ...] = ()  # columns of the table whose gaps are not filled
+    n_columns: int = 0  # of the table, with those that are not used
 
 
 def as_imputer(estimator: Any) -> GaussianMixtureImputer:
@@ -37,34 +47,22 @@ def as_imputer(estimator: Any) -> GaussianMixtureImputer:
     """
     check_is_fitted(estimator)
     if isinstance(estimator, GaussianMixtureImputer):
-        imputer = copy.copy(estimator)
-        names = getattr(imputer, "feature_names_in_", None)
-        low, high = read_bounds(imputer.bounds, column_names(imputer), names)
-        imputer.bounds = {
-            j: (_limit(low[j]), _limit(high[j]))
-            for j in range(imputer.n_features_in_)
-            if np.isfinite(low[j]) or np.isfinite(high[j])
-        } or None
-        return _by_number(imputer)
+        return on_matrices(estimator)
     if not isinstance(estimator, GaussianMixture):
         raise TypeError(
             "A report needs a fitted GaussianMixtureImputer or GaussianMixture, which fill gaps; "
             f"this is a {type(estimator).__name__}."
         )
-    return _by_number(fill_by(estimator))
+    return on_matrices(from_mixture(estimator))
 
 
-def _by_number(imputer: GaussianMixtureImputer) -> GaussianMixtureImputer:
-    imputer.column_kinds_ = dict(enumerate(imputer.column_kinds_.values()))
-    if hasattr(imputer, "feature_names_in_"):
-        del imputer.feature_names_in_
-    return imputer
-
-
-def contender(imputer: GaussianMixtureImputer, columns: np.ndarray) -> GaussianMixtureImputer:
+def contender(
+    imputer: GaussianMixtureImputer, columns: np.ndarray, categories: list[int]
+) -> GaussianMixtureImputer:
     """Return an imputer with the same settings, not fitted, for some of the columns.
 
     It tries no larger sizes than those that were kept: a part of the table needs no more.
+    `categories` are the places of categories among the columns.
     """
     limits = imputer.bounds or {}
     bounds = {place: limits[j] for place, j in enumerate(columns.tolist()) if j in limits}
@@ -72,12 +70,8 @@ def contender(imputer: GaussianMixtureImputer, columns: np.ndarray) -> GaussianM
     declared = {place: kind for place, kind in kinds.items() if kind in DECLARED}
     changed: dict[str, Any] = {"bounds": bounds or None, "use_target": False}
     changed["column_kinds"] = "auto" if imputer.column_kinds == "auto" else declared
-    changed |= {"add_indicator": False, "verbose": 0}
+    changed |= {"add_indicator": False, "verbose": 0, "categorical_features": categories or None}
     kept = [each.n_components for each in imputer.selection_ if each.share > 0]
     if kept:
         changed["max_components"] = max(kept)
     return GaussianMixtureImputer(**{**imputer.get_params(), **changed})
-
-
-def _limit(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -32,8 +32,8 @@ def hide(
     """Return True for the known cells to hide, (n, d), of `columns` only if they are given.
 
     Units, places of columns and names of levels (columns with `n_levels` (d,) above 0 hold codes of
-    categories) do not matter, and copies of a row are hidden alike, as one row of
-    their `weight` (n,) would be.
+    categories) do not matter. Copies of a row are hidden alike, as one row of their `weight` (n,)
+    would be, except in tables of categories that have few distinct rows.
 
     For "mar", the chance depends on column `driver` alone, which is never hidden, and is `share`
     in rows that lack it.

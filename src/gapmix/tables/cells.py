@@ -74,11 +74,51 @@ def parse_numbers(texts: Any, marks: Marks, decimal: str) -> Parsed:
     return Parsed(result, n_other, first_other, others)
 
 
-def parse_levels(texts: Any, marks: Marks) -> Any:
-    """Return a polars series of texts with null for gaps."""
-    stripped = texts.str.strip_chars()
-    gaps = stripped.is_in(list(CATEGORY_MARKS | marks.texts)).fill_null(True)
-    return stripped.set(gaps, None)
+def parse_levels(cells: Any, marks: Marks, *, typed: bool) -> Any:
+    """Return a narwhals series as a polars series of texts as they are spelled, null for gaps.
+
+    In a text file the usual marks are gaps; in a table with types, nulls, NaN and `marks` are.
+    """
+    native = cells.to_native()
+    if not cells.implementation.is_polars():
+        native = pl.Series(_spell_objects(cells), dtype=pl.String)
+    if native.dtype.is_float():
+        native = native.fill_nan(None)
+    if native.dtype.is_numeric() and marks.numbers:
+        native = native.set(native.cast(pl.Float64).is_in(list(marks.numbers)), None)
+    texts = spell(native)
+    known = marks.texts if typed else CATEGORY_MARKS | marks.texts
+    if not known:
+        return texts
+    gaps = texts.str.strip_chars().is_in(list(known)).fill_null(True)
+    return texts.set(gaps, None)
+
+
+def spell(values: Any) -> Any:
+    """Return a polars series as texts: whole numbers without a point, whatever their type."""
+    texts = values.cast(pl.String)
+    return texts.str.strip_suffix(".0") if values.dtype.is_float() else texts
+
+
+def _spell_objects(cells: Any) -> list[str | None]:
+    """Return the values of a series of any kind as texts, None for gaps."""
+    gaps = cells.is_null().to_list()
+    return [
+        None if gap or (isinstance(value, float) and value != value) else str(value)
+        for value, gap in zip(cells.to_list(), gaps, strict=True)
+    ]
+
+
+def find_codes(texts: Any, levels: Sequence[str], *, truth: bool = False) -> np.ndarray:
+    """Return the places of texts among levels (n,) as floats, NaN where missing or no level.
+
+    With `truth`, True, true and TRUE are the same.
+    """
+    if truth:
+        texts, levels = texts.str.to_lowercase(), [level.lower() for level in levels]
+    codes = texts.cast(pl.Enum(list(levels)), strict=False).to_physical()
+    found: np.ndarray = codes.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return found
 
 
 def write_numbers(values: np.ndarray, decimal: str, *, whole: bool = False) -> Any:

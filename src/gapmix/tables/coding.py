@@ -13,24 +13,26 @@ import numpy as np
 from gapmix.estimators.marks import Marks
 from gapmix.storage.tablefiles import Dialect
 from gapmix.tables.cells import (
+    find_codes,
     parse_levels,
     parse_numbers,
     refuse_infinite,
     write_numbers,
 )
 from gapmix.tables.dialect import TableError
-from gapmix.tables.scan import read_integers, typed_levels, typed_numbers
 from gapmix.tables.schema import (
-    CATEGORY,
     NUMBER,
     UNUSED,
+    USED,
     Column,
     Schema,
     features,
+    is_filled,
     list_columns,
     unique_names,
 )
 from gapmix.tables.source import Chunk
+from gapmix.tables.tally import read_integers, typed_numbers
 from gapmix.wording import quote
 
 pl: Any
@@ -43,7 +45,8 @@ except ImportError:
 class Output(NamedTuple):
     """How filled cells are written."""
 
-    std: bool = False  # a column of standard deviations beside each filled one
+    std: bool = False  # a column of standard deviations beside each filled one of numbers
+    probabilities: bool = False  # a column of probabilities beside each filled category
     raw_means: bool = False  # what is filled into columns of whole numbers need not be whole
     typed: bool = False  # columns with types (Parquet) rather than texts
 
@@ -53,32 +56,30 @@ class Encoded(NamedTuple):
 
     x: np.ndarray  # (n, D) NaN where missing
     gaps: dict[int, np.ndarray]  # by column, (n,) bool
-    n_unknown: int  # cells of categories whose level the model does not know
+    unknown: dict[int, int]  # by column, cells of categories whose level the schema does not have
 
 
 def encode(chunk: Chunk, schema: Schema, marks: Marks, dialect: Dialect | None) -> Encoded:
-    """Return the rows of a chunk as numbers.
+    """Return the rows of a chunk as numbers, categories as the places of their levels.
 
-    A level that the schema does not have counts as unknown, but is no gap to be filled.
+    A level that the schema does not have counts as unknown: missing, but no gap to be filled.
     """
     layout = features(schema)
     x = np.empty((len(chunk.frame), len(layout)))
     gaps: dict[int, np.ndarray] = {}
-    n_unknown = 0
-    for f, feature in enumerate(layout):
-        j, column = feature.column, schema.columns[feature.column]
+    unknown: dict[int, int] = {}
+    for f, j in enumerate(layout):
+        column = schema.columns[j]
         if column.kind == NUMBER:
             x[:, f] = _encode_numbers(chunk, j, column, marks, dialect)
             gaps[j] = np.isnan(x[:, f])
-        elif feature.level == 1:
-            texts = _encode_levels(chunk, j, marks, dialect)
-            gaps[j] = np.array([text is None for text in texts])
-            place = {level: i for i, level in enumerate(column.levels)}
-            codes = np.array([-1 if text is None else place.get(text, -2) for text in texts])
-            n_unknown += int((codes == -2).sum())
-            for level in range(1, len(column.levels)):
-                x[:, f + level - 1] = np.where(codes < 0, np.nan, codes == level)
-    return Encoded(x, gaps, n_unknown)
+            continue
+        texts = parse_levels(chunk.frame[:, j], marks, typed=dialect is None)
+        truth = all(isinstance(value, bool) for value in column.values)
+        x[:, f] = find_codes(texts, column.levels, truth=truth and bool(column.values))
+        gaps[j] = texts.is_null().to_numpy()
+        unknown[j] = int((np.isnan(x[:, f]) & ~gaps[j]).sum())
+    return Encoded(x, gaps, unknown)
 
 
 def decode(
@@ -93,57 +94,50 @@ def decode(
     """Return the chunk as a frame with its gaps filled; columns are called "0", "1", ...
 
     From a text file it is a polars frame; otherwise a narwhals frame of the kind that came in.
+    `std` has standard deviations and, for categories, the probability of another level.
     """
-    layout = features(schema)
-    place = {(f.column, f.level): i for i, f in enumerate(layout)}
+    place = {j: f for f, j in enumerate(features(schema))}
     series: list[Any] = []
     for j, column in enumerate(schema.columns):
-        cells = chunk.frame[:, j]
-        if column.kind == NUMBER:
-            f = place[j, -1]
-            made = _decode_numbers(cells, column, encoded.gaps[j], filled[:, f], output, dialect)
-        elif column.kind == CATEGORY:
-            means = filled[:, [place[j, level] for level in range(1, len(column.levels))]]
-            made = _decode_levels(cells, column, encoded.gaps[j], means)
+        made = cells = chunk.frame[:, j]
+        if not is_filled(column):
+            pass
+        elif column.kind == NUMBER:
+            values = filled[:, place[j]]
+            made = _decode_numbers(cells, column, encoded.gaps[j], values, output, dialect)
         else:
-            made = cells
+            made = _decode_levels(cells, column, encoded.gaps[j], filled[:, place[j]])
         series.append(made.alias(str(len(series))))
-        if output.std and std is not None and has_std(column):
-            spread = np.where(encoded.gaps[j], std[:, place[j, -1]], np.nan)
+        if std is not None and beside(column, output):
+            spread = std[:, place[j]] if column.kind == NUMBER else 1.0 - std[:, place[j]]
+            spread = np.where(encoded.gaps[j], spread, np.nan)
             series.append(_decode_std(cells, spread, dialect, output).alias(str(len(series))))
     return chunk.frame.select(*series)
-
-
-def output_columns(schema: Schema, output: Output) -> list[int | None]:
-    """Return the table's column behind each column written, None for standard deviations."""
-    places: list[int | None] = []
-    for j, column in enumerate(schema.columns):
-        places += [j, None] if output.std and has_std(column) else [j]
-    return places
 
 
 def output_names(schema: Schema, output: Output) -> list[str]:
     """Return the names of the columns written."""
     names: list[str] = []
     taken = {column.name for column in schema.columns}
-    for j in output_columns(schema, output):
-        name = f"{names[-1]}_std" if j is None else schema.columns[j].name
-        while j is None and name in taken:
-            name += "_"
-        taken.add(name)
-        names.append(name)
+    for column in schema.columns:
+        names.append(column.name)
+        ending = beside(column, output)
+        if ending:
+            name = f"{column.name}_{ending}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            names.append(name)
     return names
 
 
-def has_std(column: Column) -> bool:
-    """Tell whether a column gets standard deviations beside it."""
-    return column.kind == NUMBER and column.n_missing > 0
-
-
-def most_probable(means: np.ndarray) -> np.ndarray:
-    """Return the number of the most probable level (n,), from the means of all but level 0."""
-    first = 1.0 - means.sum(axis=1, keepdims=True)
-    return np.concatenate([first, means], axis=1).argmax(axis=1)
+def beside(column: Column, output: Output) -> str:
+    """Return what is written beside a column, by the ending of its name; empty for nothing."""
+    if not column.n_missing or not is_filled(column):
+        return ""
+    if column.kind == NUMBER:
+        return "std" if output.std else ""
+    return "probability" if output.probabilities else ""
 
 
 class Match(NamedTuple):
@@ -159,7 +153,7 @@ def match_columns(fitted: Schema, names: tuple[str, ...]) -> Match:
     wanted = {
         label: column
         for label, column in zip(labels, fitted.columns, strict=True)
-        if column.kind in (NUMBER, CATEGORY)
+        if column.kind in USED
     }
     present = unique_names(names)
     absent = [label for label in wanted if label not in present]
@@ -180,8 +174,8 @@ def match_columns(fitted: Schema, names: tuple[str, ...]) -> Match:
         for name, label in zip(names, present, strict=True)
     )
     schema = Schema(columns)
-    here = {(present[f.column], f.level): i for i, f in enumerate(features(schema))}
-    places = [here[labels[f.column], f.level] for f in features(fitted)]
+    here = {present[j]: f for f, j in enumerate(features(schema))}
+    places = [here[labels[j]] for j in features(fitted)]
     return Match(schema, np.array(places, dtype=int))
 
 
@@ -189,36 +183,25 @@ def _encode_numbers(
     chunk: Chunk, j: int, column: Column, marks: Marks, dialect: Dialect | None
 ) -> np.ndarray:
     series = chunk.frame[:, j]
-    if dialect is None:
-        values = typed_numbers(series)
-        if values is None and series.null_count() == len(series):
-            values = np.full(len(series), np.nan)
-        if values is None:
+    if dialect is not None:
+        parsed = parse_numbers(nw.to_native(series), marks, dialect.decimal)
+    else:
+        found = typed_numbers(series, marks)
+        if found is None or (found.n_other and not column.loose):
             raise TableError(
                 f"The column {quote(column.name)} holds {series.dtype} values; the model was "
                 "fitted with numbers in it."
             )
-        for code in marks.numbers:
-            values[values == code] = np.nan
-    else:
-        parsed = parse_numbers(nw.to_native(series), marks, dialect.decimal)
-        if parsed.n_other:
-            raise TableError(
-                f"Row {chunk.first_row + parsed.first_other:,}, column {quote(column.name)}: "
-                f"{quote(parsed.others[0])} is not a number, but the model was fitted with numbers "
-                "in this column. If it marks a gap, name it in --missing-values."
-            )
-        values = parsed.values
-    refuse_infinite(values, chunk.first_row, quote(column.name))
-    return values
-
-
-def _encode_levels(chunk: Chunk, j: int, marks: Marks, dialect: Dialect | None) -> list[str | None]:
-    series = chunk.frame[:, j]
-    if dialect is None:
-        return [None if t is None or t.strip() in marks.texts else t for t in typed_levels(series)]
-    texts: list[str | None] = parse_levels(nw.to_native(series), marks).to_list()
-    return texts
+        parsed = found
+    if parsed.n_other and not column.loose:
+        raise TableError(
+            f"Row {chunk.first_row + parsed.first_other:,}, column {quote(column.name)}: "
+            f"{quote(parsed.others[0])} is not a number, but the model was fitted with numbers "
+            f"in this column. If it marks a gap, name it in --missing-values, or give --numbers "
+            f"{quote(column.name)} to fill all that is no number."
+        )
+    refuse_infinite(parsed.values, chunk.first_row, quote(column.name))
+    return parsed.values
 
 
 def _decode_numbers(
@@ -286,14 +269,15 @@ def _fill_integers(cells: Any, gaps: np.ndarray, values: np.ndarray) -> Any:
     return cells.scatter(np.flatnonzero(gaps).tolist(), made)
 
 
-def _decode_levels(cells: Any, column: Column, gaps: np.ndarray, means: np.ndarray) -> Any:
+def _decode_levels(cells: Any, column: Column, gaps: np.ndarray, codes: np.ndarray) -> Any:
+    """Return a category with levels in its gaps, spelled as they are known."""
     if not gaps.any():
         return cells
-    levels = [column.levels[i] for i in most_probable(means[gaps])]
+    levels = [column.levels[int(code)] for code in codes[gaps]]
     new = nw.new_series("new", levels, nw.String, backend=cells.implementation)
-    truth = cells.dtype == nw.Object and set(column.levels) <= {"True", "False"}
+    truth = cells.dtype == nw.Object and {level.lower() for level in levels} <= {"true", "false"}
     if cells.dtype == nw.Boolean or truth:
-        values = [level == "True" for level in levels]
+        values = [level.lower() == "true" for level in levels]
         new = nw.new_series("new", values, nw.Boolean, backend=cells.implementation)
     if cells.dtype not in (nw.String, nw.Boolean):
         new = new.cast(cells.dtype)
@@ -301,7 +285,7 @@ def _decode_levels(cells: Any, column: Column, gaps: np.ndarray, means: np.ndarr
 
 
 def _decode_std(cells: Any, spread: np.ndarray, dialect: Dialect | None, output: Output) -> Any:
-    """Return standard deviations, null where the cell was observed."""
+    """Return standard deviations or probabilities, null where the cell was observed."""
     known = ~np.isnan(spread)
     if dialect is not None and not output.typed:
         texts = pl.Series([None] * len(spread), dtype=pl.String)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -15,14 +15,33 @@ from gapmix.tables.scan import Scan, scan
 from gapmix.tables.schema import Roles, Schema, assign_roles
 from gapmix.tables.source import Chunk, open_frame
 
+pl: Any
+try:
+    import polars as pl
+except ImportError:
+    pl = None
 
-def named_rows(x: np.ndarray, names: Sequence[str]) -> Any:
-    """Return a matrix as a data frame, so that estimators know its columns by name.
 
-    A matrix that is stored by columns is not copied.
+def named_rows(x: np.ndarray, names: Sequence[str], levels: Mapping[int, Sequence[Any]]) -> Any:
+    """Return a matrix as a data frame, so that estimators know its columns by name and type.
+
+    `levels` are those of the columns that hold places of levels. A matrix that is stored by columns
+    is not copied.
     """
     arrow = need("pyarrow", "cli")
-    return arrow.table([arrow.array(column) for column in x.T], names=list(names))
+    frame = pl.from_arrow(arrow.table([arrow.array(column) for column in x.T], names=list(names)))
+    return frame.with_columns(
+        _name_levels(frame[:, j].fill_nan(None).cast(pl.UInt32), levels[j]).alias(names[j])
+        for j in levels
+    )
+
+
+def _name_levels(codes: Any, levels: Sequence[Any]) -> Any:
+    """Return levels for their places: of a type of categories, or as the numbers they are."""
+    if all(isinstance(level, str) for level in levels):
+        kind = pl.Enum(list(levels))
+        return pl.Series(list(levels), dtype=kind).gather(codes)
+    return pl.Series(list(levels)).gather(codes)
 
 
 def read_frame(
@@ -30,7 +49,7 @@ def read_frame(
     *,
     columns: Sequence[str] = (),
     leave_out: Sequence[str] = (),
-    one_hot: Sequence[str] = (),
+    categories: Sequence[str] = (),
     missing_values: Sequence[str | float] = (),
 ) -> Scan:
     """Return matrix and schema of a pandas, polars or pyarrow table.
@@ -39,17 +58,17 @@ def read_frame(
     --------
     >>> import polars as pl
     >>> from gapmix.tables.frames import fill_frame, read_frame
-    >>> frame = pl.DataFrame({"name": ["a", "b", "c"], "x": [1, None, 3], "y": [2.0, 4.0, None]})
+    >>> frame = pl.DataFrame({"kind": ["b", None, "a"], "x": [1, None, 3], "y": [2.0, 4.0, None]})
     >>> seen = read_frame(frame)
     >>> seen.matrix
-    array([[ 1.,  2.],
-           [nan,  4.],
-           [ 3., nan]])
-    >>> fill_frame(frame, seen.schema, [[1.0, 2.0], [2.5, 4.0], [3.0, 3.5]]).rows()
-    [('a', 1.0, 2.0), ('b', 2.5, 4.0), ('c', 3.0, 3.5)]
+    array([[ 1.,  1.,  2.],
+           [nan, nan,  4.],
+           [ 0.,  3., nan]])
+    >>> fill_frame(frame, seen.schema, [[1, 1.0, 2.0], [0, 2.5, 4.0], [0, 3.0, 3.5]]).rows()
+    [('b', 1.0, 2.0), ('a', 2.5, 4.0), ('a', 3.0, 3.5)]
     """
     source = open_frame(frame)
-    roles = assign_roles(source.names, Roles(tuple(columns), tuple(leave_out), tuple(one_hot)))
+    roles = assign_roles(source.names, Roles(tuple(columns), tuple(leave_out), tuple(categories)))
     return scan(source, roles, read_marks([str(value) for value in missing_values]))
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
 
 from gapmix import wording
 from gapmix.wording import list_names, quote
 
-NUMBER, CATEGORY, TEXT, EMPTY, UNUSED = "number", "category", "text", "empty", "unused"
-MAX_LEVELS = 200
+NUMBER, CATEGORY = "number", "category"  # used in the model
+ID, DATE, TEXT, EMPTY, UNUSED = "id", "date", "text", "empty", "unused"  # passed through
+USED = (NUMBER, CATEGORY)
+MAX_LEVELS = 1000  # of a column that is named as a category
 MAX_LISTED = 8  # names in a message before "and N more"
 
 
@@ -23,19 +26,15 @@ class Column(NamedTuple):
     """One column of a table."""
 
     name: str  # as it stands in the table
-    kind: str  # NUMBER and CATEGORY are used; the others are passed through
+    kind: str
     whole: bool = False  # numbers, all of them whole and below 2^53
-    levels: tuple[str, ...] = ()  # of a category, sorted; the first is the one the others leave out
+    levels: tuple[str, ...] = ()  # of a category, as they are spelled; in a matrix, their places
     n_missing: int = 0
     large: bool = False  # integers, some of them beyond 2^53, which floats would change
     long: bool = False  # text with whole numbers that no type holds: it is written as text
-
-
-class Feature(NamedTuple):
-    """One column of the matrix: a column of numbers, or one level of a category."""
-
-    column: int
-    level: int = -1  # 1, 2, ... of a category: level 0 is where all others are 0
+    values: tuple[Any, ...] = ()  # the levels as a table with types holds them
+    loose: bool = False  # numbers among other texts, which are gaps as asked
+    keep: bool = False  # used, but its gaps are not filled
 
 
 class Schema(NamedTuple):
@@ -46,11 +45,13 @@ class Schema(NamedTuple):
 
 
 class Roles(NamedTuple):
-    """What the caller wants done with columns, by name."""
+    """What the caller wants done with columns, by name or pattern."""
 
     columns: tuple[str, ...] = ()  # use only these; none means all
     leave_out: tuple[str, ...] = ()
-    one_hot: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()  # use these, but do not fill them
     id: str | None = None
 
 
@@ -61,34 +62,20 @@ class Note(NamedTuple):
     warning: bool = False
 
 
-def features(schema: Schema) -> tuple[Feature, ...]:
-    """Return the columns of the matrix: levels but the first give a coding of full rank."""
-    return tuple(
-        feature
-        for j, column in enumerate(schema.columns)
-        for feature in (
-            [Feature(j)]
-            if column.kind == NUMBER
-            else [Feature(j, level) for level in range(1, len(column.levels))]
-            if column.kind == CATEGORY
-            else []
-        )
-    )
+def features(schema: Schema) -> tuple[int, ...]:
+    """Return the columns of the table that are columns of the matrix, in order."""
+    return tuple(j for j, column in enumerate(schema.columns) if column.kind in USED)
 
 
 def feature_names(schema: Schema) -> list[str]:
     """Return a name for each column of the matrix, all different."""
     names = unique_names([column.name for column in schema.columns])
-    return unique_names(
-        [
-            names[f.column] if f.level < 0 else f"{names[f.column]}={_level(schema, f)}"
-            for f in features(schema)
-        ]
-    )
+    return [names[j] for j in features(schema)]
 
 
-def _level(schema: Schema, feature: Feature) -> str:
-    return schema.columns[feature.column].levels[feature.level]
+def is_filled(column: Column) -> bool:
+    """Tell whether the gaps of a column are filled."""
+    return column.kind in USED and not column.keep
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
@@ -119,29 +106,58 @@ def find_column(names: Sequence[str], name: str, option: str) -> int:
 
 
 def assign_roles(names: Sequence[str], roles: Roles) -> list[str]:
-    """Return "use", "one-hot" or "pass" for every column."""
+    """Return "use", "category", "numbers" or "pass" for every column.
+
+    What an option names counts more than what a pattern of another one matches.
+    """
     result = ["pass" if roles.columns else "use"] * len(names)
+    by: dict[int, tuple[str, bool]] = {}  # option, and whether it names the column
     for option, listed, role in (
         ("--columns", roles.columns, "use"),
-        ("--one-hot", roles.one_hot, "one-hot"),
+        ("--categories", roles.categories, "category"),
+        ("--numbers", roles.numbers, "numbers"),
         ("--leave-out", roles.leave_out, "pass"),
         ("--id", (roles.id,) if roles.id is not None else (), "pass"),
     ):
-        for name in listed if option == "--id" else _split_lists(names, listed):
-            j = find_column(names, name, option)
-            if role == "pass" and result[j] == "one-hot":
-                raise CallError(f"The column {quote(name)} is named by --one-hot and by {option}.")
-            result[j] = role
+        for j, named in find_columns(names, listed, option).items():
+            other, was_named = by.get(j, ("", False))
+            if named == was_named and other not in ("", "--columns"):
+                raise CallError(f"The column {quote(names[j])} is named by {other} and {option}.")
+            if named or not was_named or other == "--columns":
+                result[j], by[j] = role, (option, named)
     return result
 
 
-def _split_lists(names: Sequence[str], listed: Sequence[str]) -> list[str]:
-    """Return the names in lists such as "a,b"; a column whose own name has commas is one name."""
-    result = []
+def find_kept(names: Sequence[str], roles: Roles, assigned: Sequence[str]) -> frozenset[int]:
+    """Return the columns that are used but not filled."""
+    kept = find_columns(names, roles.keep, "--keep")
+    for j, named in kept.items():
+        if named and assigned[j] == "pass":
+            raise CallError(
+                f"--keep: the column {quote(names[j])} is not used, so it stays as it is anyway."
+            )
+    return frozenset(kept)
+
+
+def find_columns(names: Sequence[str], listed: Sequence[str], option: str) -> dict[int, bool]:
+    """Return the columns that names and patterns in lists such as "a,b*" mean; True if by name.
+
+    A column whose own name has commas, or signs of a pattern, is one name.
+    """
+    found: dict[int, bool] = {}
     for item in listed:
         parts = [part.strip() for part in item.split(",")]
-        result += [item] if item in names else [part for part in parts if part]
-    return result
+        for part in [item] if item in names or option == "--id" else [p for p in parts if p]:
+            if part in names or option == "--id" or not any(sign in part for sign in "*?["):
+                found[find_column(names, part, option)] = True
+                continue
+            matched = [j for j, name in enumerate(names) if fnmatchcase(name, part)]
+            if not matched:
+                raise CallError(
+                    f"{option}: no column matches {quote(part)}. It has {list_columns(names)}."
+                )
+            found |= {j: found.get(j, False) for j in matched}
+    return found
 
 
 def list_columns(names: Sequence[str]) -> str:
