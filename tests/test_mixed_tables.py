@@ -485,7 +485,7 @@ def test_stored_codes_say_what_the_plain_loop_says(kind):
     stored = stored_codes(frame, 0)
     assert stored is not None
     shown = values_of(frame, 0)
-    expected, strange = _encode_values([None if v != v else v for v in shown], levels, is_gap)
+    expected, strange = _encode_values([None if v != v else v for v in shown], levels, "c", is_gap)
     found, also_strange = _encode_stored(stored, levels, is_gap)
     np.testing.assert_array_equal(found, expected)
     assert also_strange == strange == {"new": 3}

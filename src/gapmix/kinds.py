@@ -114,8 +114,7 @@ def find_possible(
         if kind == CATEGORY or each.n == 0:
             continue
         free = np.isinf(low[j]) and np.isinf(high[j])
-        whole_by_chance = each.decimals == 0 and kind in (NUMBER, SHARE, POSITIVE)  # declared so
-        decimals[j] = ANY if whole_by_chance else each.decimals
+        decimals[j] = each.decimals
         if kind == CONSTANT:
             low[j] = high[j] = np.clip(each.low, low[j], high[j])
         elif free and reach == "seen":
@@ -123,11 +122,15 @@ def find_possible(
         elif free and reach == "kind":
             low[j] = 0.0 if each.low >= 0 and kind != NUMBER else -np.inf
             high[j] = 1.0 if kind == SHARE else np.inf
-        limited = free and reach is not None and not whole_by_chance
-        coded = kind == TWO_VALUED or (limited and has_codes(each))
+        coded = kind == TWO_VALUED or (free and reach is not None and has_codes(each))
         if coded and each.values is not None:
             codes[j, : len(each.values)] = each.values
     return Possible(low, high, decimals, codes)
+
+
+def any_fraction(possible: Possible) -> Possible:
+    """Return what is possible if fractions may have any number of digits."""
+    return possible._replace(decimals=np.where(possible.decimals == 0, 0, ANY))
 
 
 def only_limits(possible: Possible) -> Possible:

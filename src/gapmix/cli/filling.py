@@ -380,7 +380,8 @@ def _complete(
     if key is not None:
         drawn, rows = x.copy(), np.flatnonzero(np.isnan(x).any(axis=1))
         if rows.size:
-            drawn[rows] = model.sample(given[rows], 1, _random(key))[0][:, back]
+            draws = model.sample(given[rows], 1, _random(key))[0]
+            drawn[rows] = to_possible(model.possible(drawn=True), given[rows], draws)[:, back]
         return drawn, None
     std = None
     if writing.std or writing.probabilities:

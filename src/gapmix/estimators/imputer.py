@@ -14,7 +14,7 @@ from gapmix import density
 from gapmix.density import Density
 from gapmix.estimators import checks
 from gapmix.estimators.base import MixtureBased, warn_of_stops
-from gapmix.estimators.bounds import read_bounds, read_kinds, read_limits
+from gapmix.estimators.bounds import find_column, read_bounds, read_kinds, read_limits
 from gapmix.estimators.levels import count_levels, is_frame, only_numbers, warn_of_rare
 from gapmix.estimators.random import make_rng
 from gapmix.estimators.returned import (
@@ -33,7 +33,19 @@ from gapmix.estimators.validation import (
 )
 from gapmix.estimators.warning import warn_codes, warn_of_unknown
 from gapmix.fitting.matrix import check_reach
-from gapmix.kinds import EMPTY, NUMBER, ColumnValues, Possible, find_possible, look, to_possible
+from gapmix.kinds import (
+    ANY,
+    EMPTY,
+    NUMBER,
+    POSITIVE,
+    SHARE,
+    ColumnValues,
+    Possible,
+    any_fraction,
+    find_possible,
+    look,
+    to_possible,
+)
 from gapmix.selection.choose import Task, choose
 from gapmix.selection.sizes import nominal_coverage
 
@@ -136,19 +148,19 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     --------
     >>> import numpy as np
     >>> from gapmix import GaussianMixtureImputer
-    >>> X = np.array([[1.0, 2.0], [2.0, 4.1], [3.0, np.nan], [4.0, 8.1], [np.nan, 9.9]])
+    >>> X = np.array([[1.0, 2.0], [2.0, 4.1], [3.0, np.nan], [5.0, 9.9], [np.nan, 8.1]])
     >>> imputer = GaussianMixtureImputer(n_components=1, tol=1e-6)
     >>> imputer.fit_transform(X).round(2)
     array([[1.  , 2.  ],
            [2.  , 4.1 ],
-           [3.  , 6.09],
-           [4.  , 8.1 ],
-           [4.88, 9.9 ]])
+           [3.  , 5.99],
+           [5.  , 9.9 ],
+           [4.07, 8.1 ]])
 
     New rows are filled by the same fit, with as much doubt as there is:
 
     >>> low, high = imputer.intervals([[2.5, np.nan]], coverage=0.9)
-    >>> bool(low[0, 1] < 5.1 < high[0, 1]), bool(low[0, 0] == high[0, 0] == 2.5)
+    >>> bool(low[0, 1] < 5.0 < high[0, 1]), bool(low[0, 0] == high[0, 0] == 2.5)
     (True, True)
     >>> filled, std = imputer.impute_with_std([[2.5, np.nan]])
     >>> bool(std[0, 0] == 0), bool(std[0, 1] > 0)
@@ -358,7 +370,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
 
     def _possible(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Bring what is drawn, or an end of an interval, to the nearest value of its column."""
-        return to_possible(self.possible(drawn=True), x, values)
+        return to_possible(any_fraction(self.possible(drawn=True)), x, values)
 
     def _draw(self, x: np.ndarray, n_draws: int, seed: Any) -> np.ndarray:
         """Return draws of the gaps of a matrix, (n_draws, n, n_features)."""
@@ -396,8 +408,18 @@ def store_columns(imputer: GaussianMixtureImputer, seen: tuple[ColumnValues, ...
     """Let an imputer know what its columns show, and so what they are."""
     names = getattr(imputer, "feature_names_in_", None)
     d, is_categorical = imputer.n_features_in_, imputer.is_categorical_
-    imputer.column_values_ = (ColumnValues(),) * d if seen is None else seen
-    kinds = read_kinds(imputer.column_kinds, imputer.column_values_, is_categorical, names)
+    values = (ColumnValues(),) * d if seen is None else seen
+    kinds = read_kinds(imputer.column_kinds, values, is_categorical, names)
+    declared = set()
+    if isinstance(imputer.column_kinds, dict):
+        declared = {find_column("column_kinds", each, d, names) for each in imputer.column_kinds}
+    # A column that was called numbers may have others than those it shows.
+    imputer.column_values_ = tuple(
+        each._replace(decimals=ANY, values=None)
+        if each.n and j in declared and kinds[j] in (NUMBER, SHARE, POSITIVE)
+        else each
+        for j, each in enumerate(values)
+    )
     if seen is None:  # nothing is known of the rows
         kinds = [NUMBER if kind == EMPTY else kind for kind in kinds]
     keys = range(d) if names is None else names.tolist()

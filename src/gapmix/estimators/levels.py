@@ -216,7 +216,7 @@ def encode(
     """Return the codes of a column (n,), NaN where it is missing or not a known level."""
     stored = stored_codes(X, column)
     if stored is None:
-        codes, strange = _encode_values(values_of(X, column), levels, is_gap, label)
+        codes, strange = _encode_values(values_of(X, column), levels, label, is_gap)
     else:
         codes, strange = _encode_stored(stored, levels, is_gap)
     if strange and tell:
@@ -234,7 +234,7 @@ def tell_unknown(label: str, n: int, levels: Sequence[Any] = ()) -> str:
 
 
 def _encode_values(
-    values: Sequence[Any], levels: np.ndarray, is_gap: IsGap, label: str = "?"
+    values: Sequence[Any], levels: np.ndarray, label: str, is_gap: IsGap
 ) -> tuple[np.ndarray, dict[Any, int]]:
     """Return the codes of values, and how often those occur that are no level."""
     place = {level: float(code) for code, level in enumerate(levels.tolist())}

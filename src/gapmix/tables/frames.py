@@ -65,7 +65,7 @@ def read_frame(
            [nan, nan,  4.],
            [ 0.,  3., nan]])
     >>> fill_frame(frame, seen.schema, [[1, 1.0, 2.0], [0, 2.5, 4.0], [0, 3.0, 3.5]]).rows()
-    [('b', 1.0, 2.0), ('a', 2.5, 4.0), ('a', 3.0, 3.5)]
+    [('b', 1, 2.0), ('a', 2, 4.0), ('a', 3, 4.0)]
     """
     source = open_frame(frame)
     roles = assign_roles(source.names, Roles(tuple(columns), tuple(leave_out), tuple(categories)))
