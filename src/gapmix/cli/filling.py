@@ -17,7 +17,7 @@ from gapmix.cli.files import list_targets, telling_of
 from gapmix.cli.fitting import FitSummary, fit_imputer, telling
 from gapmix.cli.gaps import Unfilled, count_gaps
 from gapmix.cli.models import apply_to_codes, load_model, marks_of, save_model, schema_of
-from gapmix.cli.reading import OpenTable, read_bounds, read_table
+from gapmix.cli.reading import OpenTable, read_bounds, read_table, require_columns
 from gapmix.cli.requests import Fitting, Reading, Watch, Writing
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.kinds import to_possible
@@ -237,6 +237,7 @@ def prepare(
     if model_path is not None:
         return _match(path, reading, fitting, load_model(model_path), watch)
     table = read_table(path, reading, watch)
+    require_columns(table)
     if only_for_gaps and not count_gaps(table.scan.schema, known=False)[0]:
         watch.note(Note("No column has a gap to fill: nothing was fitted."))
         return TableAndModel(table, None, None, None, np.empty(0, dtype=int))
