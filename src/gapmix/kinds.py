@@ -16,7 +16,8 @@ MOST_CODES = 20  # a column of whole numbers with more values than these is a co
 CELLS_PER_CODE = 5  # with fewer cells for a value, others may be possible that were not seen
 MOST_STEPS, CELLS_PER_STEP = 10, 20  # the same for fractions, which measuring may have rounded
 MOST_DECIMALS = 12
-LARGEST_WHOLE = 2.0**53
+LARGEST_WHOLE = 2.0**53  # beyond it a float does not hold every whole number
+N_FIRST = 50 * MOST_CODES  # values that mostly tell already that a column has many, or long ones
 ANY = -1  # decimals of a column whose values have no common number of digits
 
 
@@ -44,15 +45,25 @@ def look(values: np.ndarray) -> ColumnValues:
     known = values[~np.isnan(values)]
     if not known.size:
         return ColumnValues()
-    distinct = np.unique(known[: 50 * MOST_CODES])
+    distinct = np.unique(known[:N_FIRST])
     if len(distinct) <= MOST_CODES:
         distinct = np.unique(known)
     few = tuple(distinct.tolist()) if len(distinct) <= MOST_CODES else None
-    digits = range(MOST_DECIMALS + 1)
-    decimals = next((p for p in digits if np.array_equal(np.round(known, p), known)), ANY)
+    decimals = _count_decimals(known[:N_FIRST])
+    if decimals != ANY:
+        decimals = _count_decimals(known, decimals)
     if decimals == 0 and np.abs(known).max() > LARGEST_WHOLE:
         decimals = ANY
     return ColumnValues(known.size, float(known.min()), float(known.max()), decimals, few)
+
+
+def _count_decimals(values: np.ndarray, least: int = 0) -> int:
+    """Return the digits behind the point that all values need, ANY if these are too many.
+
+    They are known to need `least`.
+    """
+    digits = range(least, MOST_DECIMALS + 1)
+    return next((p for p in digits if np.array_equal(np.round(values, p), values)), ANY)
 
 
 def join(first: ColumnValues, second: ColumnValues) -> ColumnValues:

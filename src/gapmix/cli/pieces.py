@@ -20,6 +20,7 @@ from gapmix.engines.sources import (
     open_source,
     read_columns,
 )
+from gapmix.kinds import LARGEST_WHOLE
 from gapmix.storage.extras import need
 from gapmix.storage.tablefiles import PARQUET, is_parquet, to_polars
 from gapmix.tables.dialect import TableError
@@ -39,7 +40,6 @@ from gapmix.tables.schema import (
 )
 from gapmix.tables.sink import TABS
 from gapmix.tables.source import URL
-from gapmix.tables.tally import LARGEST_WHOLE
 from gapmix.wording import count, quote
 
 WHOLE = (  # what is said of options that pieces do not have

@@ -10,6 +10,7 @@ import numpy as np
 
 from gapmix.estimators.levels import MOST_LEVELS, is_numeral, too_many_levels
 from gapmix.estimators.marks import Marks
+from gapmix.kinds import LARGEST_WHOLE
 from gapmix.tables.cells import (
     Parsed,
     find_codes,
@@ -39,7 +40,6 @@ try:
 except ImportError:
     pl = None
 
-LARGEST_WHOLE = 2.0**53  # beyond it a float does not hold every whole number
 MOSTLY = 0.5  # distinct texts of which this share are numbers are probably meant as numbers
 NAMES_ROWS = 0.9  # a column with this share of distinct values is an id
 MAX_COUNTED = 10_000  # distinct texts, after which they are no longer counted
