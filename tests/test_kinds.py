@@ -208,3 +208,10 @@ def test_kinds_travel_with_the_model(tmp_path):
     assert again.column_kinds_ == imputer.column_kinds_
     assert again.column_values_ == imputer.column_values_
     pd.testing.assert_frame_equal(again.impute_frame(frame), imputer.impute_frame(frame))
+
+
+def test_kinds_that_cannot_be_are_refused_before_the_fit(monkeypatch):
+    frame, _ = make_frame()
+    monkeypatch.setattr("gapmix.estimators.imputer.choose", lambda *_: pytest.fail("it was fitted"))
+    with pytest.raises(ValueError, match="not all of its values are whole"):
+        GaussianMixtureImputer(1, column_kinds={"exact": "whole"}).fit(frame)

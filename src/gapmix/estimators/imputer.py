@@ -215,6 +215,11 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         names = column_names(self)
         self._limits()
         weight = read_weights(sample_weight, len(x))
+        known = x if (weight > 0).all() else x[weight > 0]
+        columns = enumerate(self.is_categorical_.tolist())
+        store_columns(
+            self, tuple(ColumnValues() if named else look(known[:, j]) for j, named in columns)
+        )
         numbers, number_names = only_numbers(self, x, names)
         warn_codes(numbers, weight, number_names)
         targets = read_targets(self, y, len(x)) if self.use_target else None
@@ -229,12 +234,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
-        known = x[weight > 0]
-        columns = enumerate(self.is_categorical_.tolist())
-        store_columns(
-            self, tuple(ColumnValues() if named else look(known[:, j]) for j, named in columns)
-        )
-        gaps = np.isnan(x[weight > 0]).any(axis=0)
+        gaps = np.isnan(known).any(axis=0)
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
         self.__dict__.pop("columns_", None)  # of another table
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
