@@ -23,7 +23,7 @@ from gapmix import GaussianMixture
 from gapmix.em.records import Settings
 from gapmix.em.steps import e_step, m_step
 from gapmix.kernels import completing, factors, lanes, single, twins
-from gapmix.kernels.records import Component, Places, Solved, Sums
+from gapmix.kernels.records import Components, Places, Solved, Sums
 from gapmix.parameters import Parameters
 from gapmix.plan import rows as rows_module
 from gapmix.plan.forests import TreeOptions
@@ -355,26 +355,38 @@ def places_of(block, find_places=twins.find_places):
     return Places(block.batches.variables, of_row, block.n_missing_side)
 
 
-def component_of(sigma, prec=None, mean=None, log_det=0.0):
-    """Return a component as kernels read it."""
+def components_of(sigma, prec=None, mean=None, log_det=0.0):
+    """Return three components as kernels read them: this one, another, and this one again."""
     prec = np.linalg.inv(sigma) if prec is None else prec
     mean = np.zeros(len(sigma)) if mean is None else mean
-    return Component(mean, sigma, np.tril(sigma), prec, log_det)
+    parts = (mean, sigma, np.tril(sigma), prec, np.float64(log_det))
+    return Components(*(np.stack([part, 1.5 * part + 0.1, part]) for part in parts))
+
+
+CHOSEN = np.array([2, 0])  # not all, and not in order
 
 
 def empty_solved(block):
-    """Return room for what solving a block leaves."""
+    """Return room for what solving a block leaves, under two components."""
     batches = block.batches
-    packed = np.ones((batches.n_packed, LANES))
-    return Solved(np.zeros(batches.n_solution), packed, np.zeros(len(block.observed)))
+    packed = np.ones((2, batches.n_packed, LANES))
+    return Solved(np.zeros((2, batches.n_solution)), packed, np.zeros((2, len(block.observed))))
+
+
+def empty_sums(d, fill=0.0):
+    """Return room for the sums of three components."""
+    shapes = ((3,), (3, d), (3, d, d), (3, d), (3, d, d))
+    return Sums(*(np.full(shape, fill) for shape in shapes))
 
 
 def solved_by(kernels, seed):
     """Return solutions, packed factors and log determinants of a block."""
     block, prec, sigma, z = block_of_all_sizes(seed)
     solved = empty_solved(block)
-    twins.gather(places_of(block), z @ prec, z, solved.solution)
-    assert kernels.solve_block(block.batches, component_of(sigma, prec), solved) == -1
+    for solution in solved.solution:
+        twins.gather(places_of(block), z @ prec, z, solution)
+    answer = kernels.solve_block(block.batches, components_of(sigma, prec), CHOSEN, solved)
+    assert answer == (-1, -1)
     return solved
 
 
@@ -414,19 +426,20 @@ def test_completing_rows_and_adding_them_up_agree_with_their_twins(d):
     (block,) = prepare_rows(X, np.ones(len(X)), 1).blocks
     m = block.n_missing_side
     sigma = oracles.random_covariance(rng, d)
-    component = component_of(sigma, mean=rng.standard_normal(d), log_det=1.5)
-    given = rng.standard_normal(block.batches.n_solution)
-    solved = Solved(given, np.empty((0, LANES)), rng.standard_normal(len(block.observed)))
+    components = components_of(sigma, mean=rng.standard_normal(d), log_det=1.5)
+    given = rng.standard_normal((2, block.batches.n_solution))
+    log_det = rng.standard_normal((2, len(block.observed)))
+    solved = Solved(given, np.empty((2, 0, LANES)), log_det)
     places = places_of(block)
-    resp = np.where(rng.random(m) < 0.3, 0.0, rng.random(m))
+    resp = np.where(rng.random((3, len(X))) < 0.3, 0.0, rng.random((3, len(X))))
     found, wanted = [], []
     for kernels, results in ((completing, found), (twins, wanted)):
-        right, rows, log_density = given.copy(), np.empty((m, d)), np.empty(len(X))
-        kernels.collect(places, block.x, component, right)
-        kernels.complete(places, block.x, component, solved, rows, log_density)
-        first, second = np.ones(d), np.ones((d, d))
-        total = kernels.add_rows(rows, resp, first, second)
-        results += [right, rows, log_density, first, np.tril(second), np.array(total)]
+        right, rows, log_density = given.copy(), np.empty((2, m, d)), np.zeros((3, len(X)))
+        kernels.collect(places, block.x, components, CHOSEN, right)
+        kernels.complete(places, block.x, components, CHOSEN, solved, rows, log_density)
+        sums = empty_sums(d, fill=1.0)
+        kernels.add_rows(rows, CHOSEN, resp, sums)
+        results += [right, rows, log_density, sums.resp, sums.first, np.tril(sums.second)]
     for one, other in zip(found, wanted, strict=True):
         assert relative(one, other) <= 1e-12
 
@@ -458,14 +471,15 @@ def test_factors_and_solutions_agree_with_their_twins(seed):
 def test_sums_of_inverses_agree_and_either_kernel_can_follow_the_other(seed):
     block = block_of_all_sizes(seed)[0]
     d = block.x.shape[1]
-    resp = np.random.default_rng(seed).random(len(block.x))
+    resp = np.random.default_rng(seed).random((3, len(block.x)))
     resp[resp < 0.3] = 0.0  # some patterns get nothing at all
     results = []
     for first in (lanes, twins):
         solved = solved_by(first, seed)
         for second in (lanes, twins):
-            sums = Sums(np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros((d, d)))
-            second.add_block(block.batches, solved, resp, sums)
+            sums = empty_sums(d)
+            second.add_block(block.batches, CHOSEN, solved, resp, sums)
+            assert not sums.second[1].any()
             results.append((np.tril(sums.second), np.tril(sums.dual_second), sums.dual_first))
     for other in results[1:]:
         for one, two in zip(results[0], other, strict=True):
@@ -480,11 +494,12 @@ def test_a_matrix_without_a_factor_is_named_by_kernel_and_twin():
     bad[culprit, culprit] = -1.0
     answers = []
     for kernels in (lanes, twins):
-        component = component_of(sigma, bad)
-        answers.append(kernels.solve_block(batches, component, empty_solved(block)))
-    assert answers[0] == answers[1] >= 0
-    members = ~block.observed[answers[0]]
-    assert members[culprit]
+        components = components_of(sigma, bad)
+        answers.append(kernels.solve_block(batches, components, CHOSEN, empty_solved(block)))
+    assert answers[0] == answers[1]
+    component, pattern = answers[0]
+    assert component == CHOSEN[0]
+    assert not block.observed[pattern, culprit]
 
 
 # ------------------------------------------------------------------ explanations

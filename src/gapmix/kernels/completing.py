@@ -10,7 +10,7 @@ import numpy as np
 from gapmix.kernels import twins
 from gapmix.kernels.compiled import HAS_NUMBA, compile_inline, compile_kernel
 from gapmix.kernels.interleaved import empty_vectors
-from gapmix.kernels.records import COMPONENT, MATRIX, PLACES, REALS, SOLVED
+from gapmix.kernels.records import COMPONENTS, INTS, MATRICES, MATRIX, PLACES, SOLVED, SUMS
 from gapmix.kernels.twins import LOG_2PI
 from gapmix.plan.layout import LANES
 
@@ -70,11 +70,10 @@ def _multiply_few(x, mean, prec, row, of_row, variables, solution, line, y):  # 
             solution[s + i + r] = y[0, r]
 
 
-@compile_kernel(PLACES, MATRIX, COMPONENT, REALS, twin=twins.collect)
-def collect(places, x, component, solution):  # type: ignore[no-untyped-def]
-    """Collect right-hand sides: (prec z)_m or z_o of each row, z = x - mean."""
+@compile_inline
+def _collect_rows(places, x, mean, prec, solution):  # type: ignore[no-untyped-def]
+    """Collect the right-hand sides of one component."""
     of_row, variables = places.of_row, places.variables
-    mean, prec = component.mean, component.prec
     n_rows, d = places.n_missing_side, mean.size
     for row in range(n_rows, len(of_row)):
         k, v, s = of_row[row, 0], of_row[row, 1], of_row[row, 2]
@@ -107,11 +106,21 @@ def collect(places, x, component, solution):  # type: ignore[no-untyped-def]
                 solution[s + i] = y[variables[v + i], lane]
 
 
+@compile_kernel(PLACES, MATRIX, COMPONENTS, INTS, MATRIX, twin=twins.collect)
+def collect(places, x, components, chosen, solution):  # type: ignore[no-untyped-def]
+    """Collect right-hand sides: (prec z)_m or z_o of each row, z = x - mean.
+
+    This is done for each of the components `chosen` (C,); `solution` is (C, n_solution).
+    """
+    for c in range(chosen.size):
+        k = chosen[c]
+        _collect_rows(places, x, components.mean[k], components.prec[k], solution[c])
+
+
 @compile_inline
-def _measure(places, x, mean, solved, log_density):  # type: ignore[no-untyped-def]
+def _measure(places, x, mean, solution, log_det, log_density):  # type: ignore[no-untyped-def]
     """Set the log densities of rows on the observed side."""
     of_row, variables = places.of_row, places.variables
-    solution, _, log_det = solved
     for row in range(places.n_missing_side, len(of_row)):
         k, v, s = of_row[row, 0], of_row[row, 1], of_row[row, 2]
         total = 0.0
@@ -122,18 +131,14 @@ def _measure(places, x, mean, solved, log_density):  # type: ignore[no-untyped-d
         log_density[row] = -0.5 * total
 
 
-@compile_kernel(PLACES, MATRIX, COMPONENT, SOLVED, MATRIX, REALS, twin=twins.complete)
-def complete(places, x, component, solved, rows, log_density):  # type: ignore[no-untyped-def]
-    """Set the log densities of all rows; set `rows`, which come first, to the completed z.
-
-    On the missing side z has minus the solution in its gaps, the distance is |root z|^2 and
-    log|S_oo| = log|S| + log|A_ss|; on the observed side they are z_o' solution and log|A_ss|.
-    """
+@compile_inline
+def _complete_rows(places, x, component, solved, rows, log_density):  # type: ignore[no-untyped-def]
+    """Do what `complete` does under one component."""
     of_row, variables = places.of_row, places.variables
-    solution, _, log_det = solved
-    mean, root, log_det_all = component.mean, component.root, component.log_det
+    solution, log_det = solved
+    mean, root, log_det_all = component
     n_rows, d = rows.shape
-    _measure(places, x, mean, solved, log_density)
+    _measure(places, x, mean, solution, log_det, log_density)
     z, lengths = empty_vectors(d), empty_vectors(1)
     for row in range(0, n_rows, LANES):
         n_used = min(LANES, n_rows - row)
@@ -158,15 +163,27 @@ def complete(places, x, component, solved, rows, log_density):  # type: ignore[n
                     rows[row + lane, j] = z[j, lane]
 
 
-@compile_kernel(MATRIX, REALS, REALS, MATRIX, twin=twins.add_rows)
-def add_rows(rows, resp, first, second):  # type: ignore[no-untyped-def]
-    """Add resp z to `first` and resp z z' to the lower triangle of `second`; return sum resp.
+@compile_kernel(PLACES, MATRIX, COMPONENTS, INTS, SOLVED, MATRICES, MATRIX, twin=twins.complete)
+def complete(places, x, components, chosen, solved, rows, log_density):  # type: ignore[no-untyped-def]
+    """Set the log densities (K, n_b) of all rows; set `rows` (C, m, d) to the completed z.
+
+    On the missing side z has minus the solution in its gaps, the distance is |root z|^2 and
+    log|S_oo| = log|S| + log|A_ss|; on the observed side they are z_o' solution and log|A_ss|.
+    """
+    for c in range(chosen.size):
+        k = chosen[c]
+        component = components.mean[k], components.root[k], components.log_det[k]
+        of_this = solved.solution[c], solved.log_det[c]
+        _complete_rows(places, x, component, of_this, rows[c], log_density[k])
+
+
+@compile_inline
+def _multiply_rows(rows, resp, weighted, total):  # type: ignore[no-untyped-def]
+    """Add resp z z' to the lower triangle of `total`; return sum resp.
 
     The weight is a last column of the rows: its products with the others are the first sums.
     """
     n_rows, d = rows.shape
-    width = (d + LANES) // LANES * LANES
-    weighted, total = np.zeros((CHUNK, width)), np.zeros((width, width))
     n_used, sum_resp = 0, 0.0
     for row in range(n_rows):
         if resp[row] > 0.0:
@@ -185,8 +202,20 @@ def add_rows(rows, resp, first, second):  # type: ignore[no-untyped-def]
                 for j in range(0, i + height, LANES):
                     add_products(weighted, total, (i, j, n_used, height))
             n_used = 0
-    for i in range(d):
-        first[i] += total[d, i]
-        for j in range(i + 1):
-            second[i, j] += total[i, j]
     return sum_resp
+
+
+@compile_kernel(MATRICES, INTS, MATRIX, SUMS, twin=twins.add_rows)
+def add_rows(rows, chosen, resp, sums):  # type: ignore[no-untyped-def]
+    """Add resp, resp z and resp z z' of the rows z (C, m, d) that come first in `resp` (K, n_b)."""
+    _, _, d = rows.shape
+    width = (d + LANES) // LANES * LANES
+    weighted, total = np.zeros((CHUNK, width)), np.zeros((width, width))
+    for c in range(chosen.size):
+        k = chosen[c]
+        total[:] = 0.0
+        sums.resp[k] += _multiply_rows(rows[c], resp[k], weighted, total)
+        for i in range(d):
+            sums.first[k, i] += total[d, i]
+            for j in range(i + 1):
+                sums.second[k, i, j] += total[i, j]

@@ -1,4 +1,4 @@
-"""What a block asks of its patterns, many at a time: factor, solve, add up.
+"""What a block asks of its patterns, many at a time, under one component after the other.
 
 Patterns of one size are taken eight at a time and solved side by side (`kernels.interleaved`).
 `kernels.twins` has the same functions in plain NumPy.
@@ -19,7 +19,15 @@ from gapmix.kernels.interleaved import (
     scatter_triangle,
     solve,
 )
-from gapmix.kernels.records import BATCHES, COMPONENT, INT_MATRIX, REALS, SOLVED, SUMS
+from gapmix.kernels.records import (
+    BATCHES,
+    COMPONENTS,
+    INT_MATRIX,
+    INTS,
+    MATRIX,
+    SOLVED,
+    SUMS,
+)
 from gapmix.plan.layout import LANES
 
 # Up to this size and from so many rows, inverses are multiplied with: an inverse for eight patterns
@@ -129,14 +137,9 @@ def _load_rows(solution, solution_start, start, chosen, r, k, work):  # type: ig
             work[i, lane] = solution[s + i]
 
 
-@compile_kernel(BATCHES, COMPONENT, SOLVED, twin=twins.solve_block)
-def solve_block(batches, component, solved):  # type: ignore[no-untyped-def]
-    """Factor A_ss of every pattern and solve with it, in place of the right-hand sides.
-
-    On the missing side A is the precision, on the observed side the covariance. On entry
-    `solved.solution` holds right-hand sides (rows of a pattern together), on return A_ss^-1 times
-    them. Factors and log determinants are set. Returns -1, or a pattern that has no factor.
-    """
+@compile_inline
+def _solve_sets(batches, sigma, prec, solved):  # type: ignore[no-untyped-def]
+    """Do what `solve_block` does under one component; return -1 or a pattern without factor."""
     work = empty_vectors(_largest(batches))
     place = np.empty(work.shape, dtype=np.uint32)
     origin, chosen = np.empty(LANES, dtype=np.int64), np.empty(LANES, dtype=np.int64)
@@ -148,7 +151,7 @@ def solve_block(batches, component, solved):  # type: ignore[no-untyped-def]
     for g in range(batches.n_small):
         k, low, high = batches.size[g], batches.low[g], batches.high[g]
         group, n_elements = batches.packed_start[g], k * (k + 1) // 2
-        matrix = component.prec if batches.side[g] == 1 else component.sigma
+        matrix = prec if batches.side[g] == 1 else sigma
         for q in range(low, high, LANES):
             n_used, base = min(LANES, high - q), group + (q - low) // LANES * n_elements
             for lane in range(LANES):
@@ -187,28 +190,41 @@ def solve_block(batches, component, solved):  # type: ignore[no-untyped-def]
     return -1
 
 
-@compile_kernel(BATCHES, SOLVED, REALS, SUMS, twin=twins.add_block)
-def add_block(batches, solved, resp, sums):  # type: ignore[no-untyped-def]
-    """Add weighted inverses of A_ss, and for the observed side the solutions, in place.
+@compile_kernel(BATCHES, COMPONENTS, INTS, SOLVED, twin=twins.solve_block)
+def solve_block(batches, components, chosen, solved):  # type: ignore[no-untyped-def]
+    """Factor A_ss of every pattern and solve with it, in place of the right-hand sides.
 
-    Missing side: second += w A_ss^-1. Observed side: dual_second += sum resp a a' - w A_ss^-1 and
-    dual_first += sum resp a. Lower triangles only. Patterns without responsibility cost nothing.
+    On the missing side A is the precision, on the observed side the covariance. On entry
+    `solved.solution` holds right-hand sides (rows of a pattern together), on return A_ss^-1 times
+    them. Factors and log determinants are set. Returns (-1, -1), or a component of those `chosen`
+    and a pattern that has no factor.
     """
+    for c in range(chosen.size):
+        k = chosen[c]
+        of_this = solved.solution[c], solved.packed[c], solved.log_det[c]
+        bad = _solve_sets(batches, components.sigma[k], components.prec[k], of_this)
+        if bad >= 0:
+            return k, bad
+    return -1, -1
+
+
+@compile_inline
+def _add_sets(batches, solution, packed, resp, into):  # type: ignore[no-untyped-def]
+    """Do what `add_block` does under one component."""
+    second, dual_first, dual_second = into
     largest = _largest(batches)
     inverse, right = empty_vectors(largest * (largest + 1) // 2), empty_vectors(largest + 1)
     place = np.empty((largest, LANES), dtype=np.uint32)
     origin, chosen = np.empty(LANES, dtype=np.int64), np.empty(LANES, dtype=np.int64)
     weight = empty_vectors(1)
-    solution, packed, _ = solved
     pattern, start, solution_start = batches.pattern, batches.start, batches.solution_start
     variables, variable_start = batches.variables, batches.variable_start
-    dual_first = sums.dual_first
     for g in range(batches.n_small):
         k, low, high = batches.size[g], batches.low[g], batches.high[g]
         if k == 0:
             continue
         observed_side = batches.side[g] == 0
-        total = sums.dual_second if observed_side else sums.second
+        total = dual_second if observed_side else second
         n_chosen = 0
         for q in range(low, high):
             p = pattern[q]
@@ -238,3 +254,17 @@ def add_block(batches, solved, resp, sums):  # type: ignore[no-untyped-def]
                 add_square(inverse, k, right)
             scatter_triangle(total, place, inverse, k)
             n_chosen = 0
+
+
+@compile_kernel(BATCHES, INTS, SOLVED, MATRIX, SUMS, twin=twins.add_block)
+def add_block(batches, chosen, solved, resp, sums):  # type: ignore[no-untyped-def]
+    """Add weighted inverses of A_ss, and for the observed side the solutions, in place.
+
+    Missing side: second += w A_ss^-1. Observed side: dual_second += sum resp a a' - w A_ss^-1 and
+    dual_first += sum resp a. Lower triangles only; `resp` is (K, n_b). Patterns without
+    responsibility cost nothing.
+    """
+    for c in range(chosen.size):
+        k = chosen[c]
+        into = sums.second[k], sums.dual_first[k], sums.dual_second[k]
+        _add_sets(batches, solved.solution[c], solved.packed[c], resp[k], into)

@@ -7,14 +7,14 @@ import numpy as np
 from gapmix.plan.layout import LANES, lay_out
 
 
-class Component(NamedTuple):
-    """One component of a mixture."""
+class Components(NamedTuple):
+    """The components of a mixture."""
 
-    mean: np.ndarray  # (d,)
-    sigma: np.ndarray  # (d, d) covariance S
-    root: np.ndarray  # (d, d) lower R, with R'R the precision
-    prec: np.ndarray  # (d, d) precision S^-1
-    log_det: float  # log|S|
+    mean: np.ndarray  # (K, d)
+    sigma: np.ndarray  # (K, d, d) covariances S
+    root: np.ndarray  # (K, d, d) lower R, with R'R the precision
+    prec: np.ndarray  # (K, d, d) precisions S^-1
+    log_det: np.ndarray  # (K,) log|S|
 
 
 class Places(NamedTuple):
@@ -26,31 +26,33 @@ class Places(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """What solving a block leaves, under one component, as `plan.layout.Batches` lays it out."""
+    """What solving a block leaves, under C components, as `plan.layout.Batches` lays it out."""
 
-    solution: np.ndarray  # A_ss^-1 times the right-hand sides; these, before
-    packed: np.ndarray  # (n_packed, LANES) factors of small index sets, eight side by side
-    log_det: np.ndarray  # (P_b,) log|A_ss|
+    solution: np.ndarray  # (C, n_solution) A_ss^-1 times the right-hand sides; these, before
+    packed: np.ndarray  # (C, n_packed, LANES) factors of small index sets, eight side by side
+    log_det: np.ndarray  # (C, P_b) log|A_ss|
 
 
 class Sums(NamedTuple):
-    """One component's share of `statistics.Statistics`."""
+    """What kernels add to, of `statistics.Statistics`."""
 
-    first: np.ndarray  # (d,)
-    second: np.ndarray  # (d, d) lower triangle
-    dual_first: np.ndarray  # (d,)
-    dual_second: np.ndarray  # (d, d) lower triangle; (0, 0) if no row is on the observed side
+    resp: np.ndarray  # (K,)
+    first: np.ndarray  # (K, d)
+    second: np.ndarray  # (K, d, d) lower triangles
+    dual_first: np.ndarray  # (K, d)
+    dual_second: np.ndarray  # (K, d, d) lower triangles; (K, 0, 0) with no row on that side
 
 
 INT, REAL = 0, 0.0
 INTS, REALS = np.zeros(1, dtype=np.int64), np.zeros(1)
 MATRIX, FLAGS = np.zeros((1, 1)), np.zeros((1, 1), dtype=bool)
+MATRICES = np.zeros((1, 1, 1))
 INT_MATRIX = np.zeros((1, 1), dtype=np.int64)
 CODES = np.zeros((1, 1), dtype=np.int32)
 # An index that cannot be negative needs no check for it.
 VARIABLES, VARIABLE_MATRIX = np.zeros(1, dtype=np.uint32), np.zeros((1, LANES), dtype=np.uint32)
 BATCHES = lay_out(np.ones((1, 1), dtype=bool), np.array([0, 1]))
-COMPONENT = Component(REALS, MATRIX, MATRIX, MATRIX, REAL)
+COMPONENTS = Components(MATRIX, MATRICES, MATRICES, MATRICES, REALS)
 PLACES = Places(VARIABLES, INT_MATRIX, INT)
-SOLVED = Solved(REALS, MATRIX, REALS)
-SUMS = Sums(REALS, MATRIX, REALS, MATRIX)
+SOLVED = Solved(MATRIX, MATRICES, MATRIX)
+SUMS = Sums(REALS, MATRIX, MATRICES, MATRIX, MATRICES)

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gapmix.kernels.records import Component, Places, Solved, Sums
+from gapmix.kernels.records import Components, Places, Solved, Sums
 from gapmix.plan.layout import LANES, Batches
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 LINE = 64  # bytes of a line of the cache
 
 
-def empty_packed(n: int) -> np.ndarray:
-    """Return room for n elements of eight factors, (n, LANES), each within one line."""
-    memory = np.empty((n + 1) * LANES)
+def empty_packed(n_components: int, n: int) -> np.ndarray:
+    """Return room for n elements of eight factors, (C, n, LANES), each within one line."""
+    memory = np.empty((n_components * n + 1) * LANES)
     first = -memory.ctypes.data % LINE // memory.itemsize
-    return memory[first : first + n * LANES].reshape(n, LANES)
+    return memory[first : first + n_components * n * LANES].reshape(n_components, n, LANES)
 
 
 def center(
@@ -91,78 +91,96 @@ def fill(places: Places, solution: np.ndarray, rows: np.ndarray) -> None:
     rows[row[here], variable[here]] = -solution[at[here]]
 
 
-def collect(places: Places, x: np.ndarray, component: Component, solution: np.ndarray) -> None:
+def collect(
+    places: Places,
+    x: np.ndarray,
+    components: Components,
+    chosen: np.ndarray,
+    solution: np.ndarray,
+) -> None:
     """Collect right-hand sides: (prec z)_m or z_o of each row, z = x - mean."""
-    z = x - component.mean
-    fill(places, np.zeros_like(solution), z)
-    gather(places, z @ component.prec, z, solution)
+    for k, right in zip(chosen, solution, strict=True):
+        z = x - components.mean[k]
+        fill(places, np.zeros_like(right), z)
+        gather(places, z @ components.prec[k], z, right)
 
 
 def complete(
     places: Places,
     x: np.ndarray,
-    component: Component,
+    components: Components,
+    chosen: np.ndarray,
     solved: Solved,
     rows: np.ndarray,
     log_density: np.ndarray,
 ) -> None:
     """Set the log densities of all rows; set `rows`, which come first, to the completed z."""
     m, (n, d) = places.n_missing_side, x.shape
-    z, distance = x - component.mean, np.empty(n)
-    measure(places, z, solved.solution, distance)
-    fill(places, solved.solution, z)
-    rows[:] = z[:m]
-    distance[:m] = component.log_det + ((rows @ component.root.T) ** 2).sum(axis=1)
     size, pattern = places.of_row[:, 0], places.of_row[:, 3]
     n_observed = np.where(np.arange(n) < m, d - size, size)
-    log_density[:] = -0.5 * (n_observed * LOG_2PI + solved.log_det[pattern] + distance)
+    for c, k in enumerate(chosen):
+        z, distance = x - components.mean[k], np.empty(n)
+        measure(places, z, solved.solution[c], distance)
+        fill(places, solved.solution[c], z)
+        rows[c] = z[:m]
+        length = ((rows[c] @ components.root[k].T) ** 2).sum(axis=1)
+        distance[:m] = components.log_det[k] + length
+        log_density[k] = -0.5 * (n_observed * LOG_2PI + solved.log_det[c, pattern] + distance)
 
 
-def add_rows(rows: np.ndarray, resp: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
-    """Add resp z to `first` and resp z z' to the lower triangle of `second`; return sum resp."""
-    first += resp @ rows
-    second += np.tril((rows.T * resp) @ rows)
-    return float(resp.sum())
+def add_rows(rows: np.ndarray, chosen: np.ndarray, resp: np.ndarray, sums: Sums) -> None:
+    """Add resp, resp z and resp z z' of the rows z (C, m, d) that come first in `resp` (K, n_b)."""
+    for c, k in enumerate(chosen):
+        r = resp[k, : rows.shape[1]]
+        sums.resp[k] += r.sum()
+        sums.first[k] += r @ rows[c]
+        sums.second[k] += np.tril((rows[c].T * r) @ rows[c])
 
 
-def solve_block(batches: Batches, component: Component, solved: Solved) -> int:
+def solve_block(
+    batches: Batches, components: Components, chosen: np.ndarray, solved: Solved
+) -> tuple[int, int]:
     """Factor A_ss of every pattern and solve with it, in place of the right-hand sides."""
-    for g, p, base, lane in _walk(batches, batches.n_small):
-        k = int(batches.size[g])
-        v = batches.variables[batches.variable_start[p] :][:k]
-        matrix = component.prec if batches.side[g] == 1 else component.sigma
-        try:
-            chol = np.linalg.cholesky(matrix[np.ix_(v, v)])
-        except np.linalg.LinAlgError:
-            return p
-        solved.log_det[p] = 2.0 * np.log(np.diagonal(chol)).sum()
-        stored = chol.T.copy()
-        np.fill_diagonal(stored, 1.0 / np.diagonal(chol))
-        solved.packed[base : base + k * (k + 1) // 2, lane] = stored[np.triu_indices(k)]
-        right = _solutions(batches, p, k, solved.solution)
-        right[:] = np.linalg.solve(chol.T, np.linalg.solve(chol, right.T)).T
-    return -1
+    for c, component in enumerate(chosen):
+        for g, p, base, lane in _walk(batches, batches.n_small):
+            k = int(batches.size[g])
+            v = batches.variables[batches.variable_start[p] :][:k]
+            matrix = (components.prec if batches.side[g] == 1 else components.sigma)[component]
+            try:
+                chol = np.linalg.cholesky(matrix[np.ix_(v, v)])
+            except np.linalg.LinAlgError:
+                return int(component), p
+            solved.log_det[c, p] = 2.0 * np.log(np.diagonal(chol)).sum()
+            stored = chol.T.copy()
+            np.fill_diagonal(stored, 1.0 / np.diagonal(chol))
+            solved.packed[c, base : base + k * (k + 1) // 2, lane] = stored[np.triu_indices(k)]
+            right = _solutions(batches, p, k, solved.solution[c])
+            right[:] = np.linalg.solve(chol.T, np.linalg.solve(chol, right.T)).T
+    return -1, -1
 
 
-def add_block(batches: Batches, solved: Solved, resp: np.ndarray, sums: Sums) -> None:
+def add_block(
+    batches: Batches, chosen: np.ndarray, solved: Solved, resp: np.ndarray, sums: Sums
+) -> None:
     """Add weighted inverses of A_ss, and for the observed side the solutions, in place."""
-    for g, p, base, lane in _walk(batches, batches.n_small):
-        k = int(batches.size[g])
-        v = batches.variables[batches.variable_start[p] :][:k]
-        r = resp[batches.start[p] : batches.start[p + 1]]
-        if not r.sum() > 0:
-            continue
-        upper = np.zeros((k, k))
-        upper[np.triu_indices(k)] = solved.packed[base : base + k * (k + 1) // 2, lane]
-        np.fill_diagonal(upper, 1.0 / np.diagonal(upper))
-        half = np.linalg.inv(upper.T)
-        inverse = r.sum() * (half.T @ half)
-        if batches.side[g] == 1:
-            sums.second[np.ix_(v, v)] += np.tril(inverse)
-            continue
-        a = _solutions(batches, p, k, solved.solution)
-        sums.dual_second[np.ix_(v, v)] += np.tril((a.T * r) @ a - inverse)
-        sums.dual_first[v] += r @ a
+    for c, component in enumerate(chosen):
+        for g, p, base, lane in _walk(batches, batches.n_small):
+            k = int(batches.size[g])
+            v = batches.variables[batches.variable_start[p] :][:k]
+            r = resp[component, batches.start[p] : batches.start[p + 1]]
+            if not r.sum() > 0:
+                continue
+            upper = np.zeros((k, k))
+            upper[np.triu_indices(k)] = solved.packed[c, base : base + k * (k + 1) // 2, lane]
+            np.fill_diagonal(upper, 1.0 / np.diagonal(upper))
+            half = np.linalg.inv(upper.T)
+            inverse = r.sum() * (half.T @ half)
+            if batches.side[g] == 1:
+                sums.second[component][np.ix_(v, v)] += np.tril(inverse)
+                continue
+            a = _solutions(batches, p, k, solved.solution[c])
+            sums.dual_second[component][np.ix_(v, v)] += np.tril((a.T * r) @ a - inverse)
+            sums.dual_first[component, v] += r @ a
 
 
 def _solutions(batches: Batches, p: int, k: int, solution: np.ndarray) -> np.ndarray:

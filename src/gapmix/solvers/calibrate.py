@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from gapmix import kernels
-from gapmix.kernels.records import Component, Solved, Sums
+from gapmix.kernels.records import Components, Solved, Sums
 from gapmix.plan.costs import DEFAULT, Costs
 from gapmix.plan.forests import Route
 from gapmix.plan.layout import LANES, lay_out
@@ -169,15 +169,17 @@ def _scratch(k: int, rng: np.random.Generator) -> float:
         total = np.zeros((d, d))
         return _best(large) / n_patterns
 
-    component = Component(np.zeros(d), matrix, matrix, matrix, 0.0)
-    packed = np.empty((batches.n_packed, LANES))
-    solved = Solved(np.ones(batches.n_solution), packed, np.empty(n_patterns))
-    sums = Sums(np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros((d, d)))
-    resp = np.ones(n_patterns)
+    one = np.zeros(1, dtype=np.int64)
+    components = Components(np.zeros((1, d)), *3 * (matrix[None],), np.zeros(1))
+    packed = np.empty((1, batches.n_packed, LANES))
+    solved = Solved(np.ones((1, batches.n_solution)), packed, np.empty((1, n_patterns)))
+    first, second = np.zeros((1, d)), np.zeros((1, d, d))
+    sums = Sums(np.zeros(1), first, second, first.copy(), second.copy())
+    resp = np.ones((1, n_patterns))
 
     def small() -> None:
-        lanes.solve_block(batches, component, solved)
-        lanes.add_block(batches, solved, resp, sums)
+        lanes.solve_block(batches, components, one, solved)
+        lanes.add_block(batches, one, solved, resp, sums)
 
     return _best(small) / n_patterns
 

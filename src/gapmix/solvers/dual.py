@@ -21,7 +21,7 @@ from scipy.linalg import blas, lapack
 
 from gapmix import kernels
 from gapmix.kernels.blas import add_products
-from gapmix.kernels.records import Component, Places, Solved, Sums
+from gapmix.kernels.records import Components, Places, Solved, Sums
 from gapmix.kernels.twins import empty_packed
 from gapmix.parameters import Factored, Parameters
 from gapmix.plan.layout import Batches
@@ -49,14 +49,23 @@ class Prepared(NamedTuple):
     means: np.ndarray  # (K, d)
     factored: Factored
     root_form: np.ndarray  # (K,) bool
+    components: Components  # the same for kernels
 
 
 class Kept(NamedTuple):
-    """One component's share of a visit."""
+    """What a visit keeps of C components: all that are solved in the cache, or one."""
 
-    rows: np.ndarray  # (n_b, d), or less, E[z] for rows on the missing side, which come first
+    chosen: np.ndarray  # (C,) which they are
+    rows: np.ndarray  # (C, n_b, d), or less, E[z] for rows on the missing side, which come first
     solved: Solved
-    large: dict[int, np.ndarray]  # factors of large index sets, by pattern
+    large: list[dict[int, np.ndarray]]  # factors of large index sets, by pattern
+
+
+class KeptRoot(NamedTuple):
+    """What a visit keeps of a component in square-root form."""
+
+    component: int
+    kept: root_form.Kept
 
 
 def prepare(parameters: Parameters) -> Prepared:
@@ -64,36 +73,35 @@ def prepare(parameters: Parameters) -> Prepared:
     factored = factor(parameters)
     means = np.ascontiguousarray(parameters.means)
     limit = ROOT_CONDITION if means.shape[1] <= WIDE else max(ROOT_CONDITION, WIDE_ROOT_CONDITION)
-    return Prepared(means, factored, factored.condition > limit)
+    shared = factored.sigma, factored.root, factored.prec, factored.log_det  # or each its own
+    components = Components(means, *(np.ascontiguousarray(each) for each in shared))
+    return Prepared(means, factored, factored.condition > limit, components)
 
 
 def visit(prepared: Prepared, block: Block) -> Visit:
     """Return log densities; keep completed rows and factors for `accumulate`."""
-    factored, n_components = prepared.factored, len(prepared.means)
-    log_density = np.empty((n_components, len(block.x)))
-    in_cache = block.x.shape[1] <= WIDEST_IN_CACHE
+    log_density = np.empty((len(prepared.means), len(block.x)))
     places = _find_places(block)
-    kept: list[Kept | root_form.Kept] = []
-    for k, mean in enumerate(prepared.means):
-        component = _component(prepared, k)
-        if in_cache and not prepared.root_form[k]:
-            kept.append(_solve_in_cache(block, places, component, k, log_density[k]))
-            continue
-        z = center(block, mean)
-        one: Kept | root_form.Kept
-        if prepared.root_form[k]:
-            distance, log_det, one = root_form.solve(z, block, factored, k)
-        else:
-            distance, log_det, one = _solve(z, block, places, component, k)
-        log_density[k] = -0.5 * (block.n_observed * LOG_2PI + log_det + distance)
-        kept.append(one)
+    plain = np.flatnonzero(~prepared.root_form)  # components
+    kept: list[Kept | KeptRoot] = []
+    if block.x.shape[1] <= WIDEST_IN_CACHE:
+        if plain.size:
+            kept.append(_solve_in_cache(prepared.components, plain, block, places, log_density))
+    else:
+        kept += [
+            _solve(prepared.components, k, block, places, log_density[k]) for k in plain.tolist()
+        ]
+    for k in np.flatnonzero(prepared.root_form).tolist():
+        z = center(block, prepared.means[k])
+        distance, log_det, own = root_form.solve(z, block, prepared.factored, k)
+        log_density[k] = _to_log_density(block, distance, log_det)
+        kept.append(KeptRoot(k, own))
     return Visit(log_density.T, kept)
 
 
-def _component(prepared: Prepared, k: int) -> Component:
-    factored = prepared.factored
-    matrices = factored.sigma[k], factored.root[k], factored.prec[k]
-    return Component(prepared.means[k], *matrices, float(factored.log_det[k]))
+def _to_log_density(block: Block, distance: np.ndarray, log_det: np.ndarray) -> np.ndarray:
+    value: np.ndarray = -0.5 * (block.n_observed * LOG_2PI + log_det + distance)
+    return value
 
 
 def _find_places(block: Block) -> Places:
@@ -110,51 +118,68 @@ def center(block: Block, mean: np.ndarray) -> np.ndarray:
 
 
 def _solve_in_cache(
-    block: Block, places: Places, component: Component, k: int, log_density: np.ndarray
+    components: Components,
+    chosen: np.ndarray,
+    block: Block,
+    places: Places,
+    log_density: np.ndarray,
 ) -> Kept:
-    """Set the log densities (n_b,) and return what to keep: rows eight at a time, in the cache."""
+    """Set log densities (K, n_b) and return what to keep: rows eight at a time, in the cache.
+
+    All components in few calls: with many components blocks have few rows, and the calls would
+    take longer than what they do.
+    """
     completing = kernels.load("completing")
-    rows = np.empty((block.n_missing_side, block.x.shape[1]))
-    solved = _empty_solved(block.batches)
-    completing.collect(places, block.x, component, solved.solution)
-    large = _solve_sets(block.batches, component, solved, k)
-    completing.complete(places, block.x, component, solved, rows, log_density)
-    return Kept(rows, solved, large)
+    rows = np.empty((len(chosen), block.n_missing_side, block.x.shape[1]))
+    solved = _empty_solved(block.batches, len(chosen))
+    completing.collect(places, block.x, components, chosen, solved.solution)
+    large = _solve_sets(block.batches, components, chosen, solved)
+    completing.complete(places, block.x, components, chosen, solved, rows, log_density)
+    return Kept(chosen, rows, solved, large)
 
 
 def _solve(
-    z: np.ndarray, block: Block, places: Places, component: Component, k: int
-) -> tuple[np.ndarray, np.ndarray, Kept]:
-    """Return distance (n_b,), log|S_oo| (n_b,) and what to keep; z becomes the completed rows."""
+    components: Components, k: int, block: Block, places: Places, log_density: np.ndarray
+) -> Kept:
+    """Set the log densities (n_b,) of one component and return what to keep."""
     single, m = kernels.load("single"), block.n_missing_side
-    solved, distance = _empty_solved(block.batches), np.empty(len(z))
+    z, prec = center(block, components.mean[k]), components.prec[k]
+    solved, distance = _empty_solved(block.batches, 1), np.empty(len(z))
+    solution, chosen = solved.solution[0], np.array([k])
     if _dots_are_cheaper(block):
-        single.gather_products(places, component.prec, z, solved.solution)
+        single.gather_products(places, prec, z, solution)
     else:
-        single.gather(places, z[:m] @ component.prec, z, solved.solution)
-    large = _solve_sets(block.batches, component, solved, k)
-    single.measure(places, z, solved.solution, distance)
-    single.fill(places, solved.solution, z)
-    distance[:m] = squared_length(z[:m], component.root)
-    log_det = expand(solved.log_det, block)
-    log_det[:m] += component.log_det
-    return distance, log_det, Kept(z, solved, large)
+        single.gather(places, z[:m] @ prec, z, solution)
+    large = _solve_sets(block.batches, components, chosen, solved)
+    single.measure(places, z, solution, distance)
+    single.fill(places, solution, z)
+    distance[:m] = squared_length(z[:m], components.root[k])
+    log_det = expand(solved.log_det[0], block)
+    log_det[:m] += components.log_det[k]
+    log_density[:] = _to_log_density(block, distance, log_det)
+    return Kept(chosen, z[None], solved, large)
 
 
-def _empty_solved(batches: Batches) -> Solved:
+def _empty_solved(batches: Batches, n_components: int) -> Solved:
     """Return room for right-hand sides, factors and log determinants."""
-    packed = empty_packed(batches.n_packed)
-    return Solved(np.empty(batches.n_solution), packed, np.zeros(len(batches.pattern)))
+    packed = empty_packed(n_components, batches.n_packed)
+    log_det = np.zeros((n_components, len(batches.pattern)))
+    return Solved(np.empty((n_components, batches.n_solution)), packed, log_det)
 
 
 def _solve_sets(
-    batches: Batches, component: Component, solved: Solved, k: int
-) -> dict[int, np.ndarray]:
+    batches: Batches, components: Components, chosen: np.ndarray, solved: Solved
+) -> list[dict[int, np.ndarray]]:
     """Solve with the index sets of all patterns, in place; return the factors of large ones."""
-    bad = kernels.load("lanes").solve_block(batches, component, solved)
+    k, bad = kernels.load("lanes").solve_block(batches, components, chosen, solved)
     if bad >= 0:
         raise np.linalg.LinAlgError(f"Component {k}, pattern {bad}: no Cholesky factor.")
-    return _solve_large(batches, component, solved)
+    if batches.n_small == len(batches.size):
+        return []
+    return [
+        _solve_large(batches, components, int(k), solved.solution[c], solved.log_det[c])
+        for c, k in enumerate(chosen)
+    ]
 
 
 def _dots_are_cheaper(block: Block) -> bool:
@@ -164,22 +189,22 @@ def _dots_are_cheaper(block: Block) -> bool:
     return DOT_COST * n_missing < m * d
 
 
-def _solve_large(batches: Batches, component: Component, solved: Solved) -> dict[int, np.ndarray]:
+def _solve_large(
+    batches: Batches, components: Components, k: int, solution: np.ndarray, log_det: np.ndarray
+) -> dict[int, np.ndarray]:
     """Factor large index sets by LAPACK and solve with them, in place; return the factors."""
     factors: dict[int, np.ndarray] = {}
-    if batches.n_small == len(batches.size):
-        return factors
-    take_block, solution = kernels.load("single").take_block, solved.solution
+    take_block = kernels.load("single").take_block
     for g in range(batches.n_small, len(batches.size)):
-        matrix = component.prec if batches.side[g] else component.sigma
+        matrix = (components.prec if batches.side[g] else components.sigma)[k]
         for p in batches.pattern[batches.low[g] : batches.high[g]]:
             s, part, _ = _part_of(batches, g, p)
             small = np.empty((s.size, s.size))
             take_block(matrix, s, small)
             upper, info = lapack.dpotrf(small.T, lower=0, overwrite_a=True)
             if info:
-                raise np.linalg.LinAlgError(f"Pattern {p}: no Cholesky factor.")
-            solved.log_det[p] = 2.0 * np.log(np.diagonal(upper)).sum()
+                raise np.linalg.LinAlgError(f"Component {k}, pattern {p}: no Cholesky factor.")
+            log_det[p] = 2.0 * np.log(np.diagonal(upper)).sum()
             right = solution[part].reshape(-1, s.size)
             solution[part] = lapack.dpotrs(upper, right.T, lower=0)[0].T.ravel()
             factors[int(p)] = upper
@@ -213,63 +238,64 @@ def accumulate(
     by_component = np.ascontiguousarray(resp.T)  # (K, n_b)
     matters = by_component > NEGLIGIBLE * by_component.max(axis=1, keepdims=True)
     r = np.where(matters, by_component, 0.0)
-    for k, kept in enumerate(visit.kept):
-        visit.kept[k] = None  # the next block needs as much memory
-        accumulate_component(prepared, block, k, kept, r[k], total)
+    sums = Sums(*(getattr(total, name) for name in Sums._fields))
+    for i, kept in enumerate(visit.kept):
+        visit.kept[i] = None  # the next block needs as much memory
+        if isinstance(kept, KeptRoot):
+            k = kept.component
+            root_form.accumulate(prepared.factored, block, k, kept.kept, r[k], total)
+            continue
+        chosen = kept.chosen
+        add_completed(block, chosen, kept.rows, r, sums)
+        total.dual_resp[chosen] += r[chosen, block.n_missing_side :].sum(axis=1)
+        kernels.load("lanes").add_block(block.batches, chosen, kept.solved, r, sums)
+        for c, large in enumerate(kept.large):
+            _add_large(block.batches, kept.solved.solution[c], large, chosen[c], r, sums)
 
 
-def accumulate_component(
-    prepared: Prepared,
-    block: Block,
-    k: int,
-    kept: Kept | root_form.Kept,
-    r: np.ndarray,
-    total: Statistics,
+def add_completed(
+    block: Block, chosen: np.ndarray, rows: np.ndarray, resp: np.ndarray, sums: Sums
 ) -> None:
-    """Add the share of component k, whose responsibilities are r (n_b,)."""
-    if isinstance(kept, root_form.Kept):
-        root_form.accumulate(prepared.factored, block, k, kept, r, total)
-        return
-    accumulate_completed(block, k, kept.rows, r, total)
-    total.dual_resp[k] += r[block.n_missing_side :].sum()
-    sums = Sums(total.first[k], total.second[k], total.dual_first[k], total.dual_second[k])
-    kernels.load("lanes").add_block(block.batches, kept.solved, r, sums)
-    if kept.large:
-        _add_large(block.batches, kept, r, sums)
+    """Add sums over the completed rows (C, m, d) of the missing side, resp being (K, n_b).
 
-
-def accumulate_completed(
-    block: Block, k: int, rows: np.ndarray, r: np.ndarray, total: Statistics
-) -> None:
-    """Add sums over the completed rows of the missing side; rows without weight are passed over."""
-    m, d = block.n_missing_side, rows.shape[1]
+    Rows without weight are passed over.
+    """
+    m, d = block.n_missing_side, rows.shape[2]
     if d <= WIDEST_IN_CACHE:
-        add_rows = kernels.load("completing").add_rows
-        total.resp[k] += add_rows(rows[:m], r[:m], total.first[k], total.second[k])
+        kernels.load("completing").add_rows(rows, chosen, resp, sums)
         return
-    r = r[:m]
-    weighted = np.empty((np.count_nonzero(r), d))
-    kernels.load("single").weigh(rows, r, weighted, total.first[k])
-    total.resp[k] += r.sum()
-    add_products(weighted, total.second[k])
+    for k, own in zip(chosen, rows, strict=True):
+        r = resp[k, :m]
+        weighted = np.empty((np.count_nonzero(r), d))
+        kernels.load("single").weigh(own, r, weighted, sums.first[k])
+        sums.resp[k] += r.sum()
+        add_products(weighted, sums.second[k])
 
 
-def _add_large(batches: Batches, kept: Kept, r: np.ndarray, sums: Sums) -> None:
+def _add_large(
+    batches: Batches,
+    solution: np.ndarray,
+    factors: dict[int, np.ndarray],
+    component: int,
+    resp: np.ndarray,
+    sums: Sums,
+) -> None:
     """Add the inverses of large index sets, and solutions on the observed side."""
-    add_lower = kernels.load("single").add_lower
+    add_lower, r = kernels.load("single").add_lower, resp[component]
     for g in range(batches.n_small, len(batches.size)):
         for p in batches.pattern[batches.low[g] : batches.high[g]]:
             s, part, rows = _part_of(batches, g, p)
             weight = float(r[rows].sum())
             if weight == 0.0:
                 continue
-            inverse = lapack.dpotri(kept.large[int(p)], lower=0)[0].T  # lower triangle in C order
+            inverse = lapack.dpotri(factors[int(p)], lower=0)[0].T  # lower triangle in C order
             if batches.side[g]:
-                add_lower(sums.second, s, inverse, weight)
+                add_lower(sums.second[component], s, inverse, weight)
                 continue
-            a = kept.solved.solution[part].reshape(-1, s.size)
-            sums.dual_first[s] += r[rows] @ a
-            add_lower(sums.dual_second, s, (a.T * r[rows]) @ a - weight * inverse, 1.0)
+            a = solution[part].reshape(-1, s.size)
+            sums.dual_first[component, s] += r[rows] @ a
+            outer = (a.T * r[rows]) @ a
+            add_lower(sums.dual_second[component], s, outer - weight * inverse, 1.0)
 
 
 def moments(prepared: Prepared, statistics: Statistics) -> Moments:
@@ -290,14 +316,19 @@ def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Comple
     m = block.n_missing_side
     deviation = np.empty((n_components, len(block.x), d))
     variance = np.zeros((n_components, len(block.observed), d))
-    for k, kept in enumerate(seen.kept):
-        deviation[k, :m] = kept.rows[:m]
-        if isinstance(kept, root_form.Kept):
-            deviation[k, m:] = kept.rows[m:] @ prepared.factored.chol[k].T
-        else:
-            dense = _dense_solution(block, kept.solved.solution)
-            deviation[k, m:] = dense[m:] @ prepared.factored.sigma[k]
-        deviation[k] = np.where(observed, block.x - prepared.means[k], deviation[k])
+    for kept in seen.kept:
+        if isinstance(kept, KeptRoot):
+            k, rows = kept.component, kept.kept.rows
+            deviation[k, :m] = rows[:m]
+            deviation[k, m:] = rows[m:] @ prepared.factored.chol[k].T
+            continue
+        for c, k in enumerate(kept.chosen):
+            deviation[k, :m] = kept.rows[c, :m]
+            if m < len(block.x):
+                dense = _dense_solution(block, kept.solved.solution[c])
+                deviation[k, m:] = dense[m:] @ prepared.factored.sigma[k]
+    for k, mean in enumerate(prepared.means):
+        deviation[k] = np.where(observed, block.x - mean, deviation[k])
         if spread:  # once, not in every iteration: the careful form is fast enough for all
             variance[k] = root_form.variances(prepared.factored, block, k)
     return Completed(seen.log_density, deviation, variance)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gapmix.kernels.records import Sums
 from gapmix.parameters import Factored
 from gapmix.plan.forests import Route
 from gapmix.plan.rows import Block
@@ -187,12 +188,14 @@ def accumulate(
 ) -> None:
     """Add sums of rows by matrix products, and sums of inverses telescoped over the routes."""
     m = block.n_missing_side
+    by_component = np.ascontiguousarray(resp.T)  # (K, n_b)
+    sums = Sums(*(getattr(total, name) for name in Sums._fields))
     for k, kept in enumerate(visit.kept):
-        r = np.ascontiguousarray(resp[:, k])
+        r = by_component[k]
         if isinstance(kept, root_form.Kept):
             root_form.accumulate(prepared.factored, block, k, kept, r, total)
             continue
-        dual.accumulate_completed(block, k, kept.rows, r, total)
+        dual.add_completed(block, np.array([k]), kept.rows[None, :m], by_component, sums)
         if m < len(r):
             total.dual_resp[k] += r[m:].sum()
             total.dual_first[k] += r[m:] @ kept.rows[m:]
