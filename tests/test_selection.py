@@ -13,17 +13,26 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.datasets import load_diabetes, load_wine
 
 from gapmix import GaussianMixtureClassifier, GaussianMixtureImputer, GaussianMixtureRegressor
+from gapmix.plan.patterns import find_patterns
 from gapmix.selection import choose
+from gapmix.selection.effort import EFFORTS, Spend, count_iterations
 from gapmix.selection.hiding import hide, hide_rows
+from gapmix.selection.judging import (
+    Told,
+    find_shares,
+    hide_from,
+    measure_error,
+    measure_loss,
+    unite_told,
+)
 from gapmix.selection.sizes import (
     SIZES,
     Candidate,
+    choose_best,
     expect_widths,
     grow,
     list_sizes,
-    measure_error,
-    share_by_error,
-    share_by_loss,
+    share,
 )
 
 
@@ -38,7 +47,7 @@ def make_groups(n: int = 150, *, n_groups: int = 3, gaps: float = 0.2, seed: int
 
 
 def candidates(*losses: float) -> tuple[Candidate, ...]:
-    return tuple(Candidate(i + 1, loss, -loss, 1, 0.0) for i, loss in enumerate(losses))
+    return tuple(Candidate(i + 1, 0.0, 0.0, 1, 0.0, loss=loss) for i, loss in enumerate(losses))
 
 
 # ------------------------------------------------------------------ the pieces
@@ -117,45 +126,131 @@ def test_the_error_is_in_standard_deviations_and_constant_columns_do_not_count()
     hidden = np.array([[True, True, False], [False, False, True], [False, False, False]])
     spread = [1.0, np.std([100.0, 300.0, 200.0])]
     wanted = np.sqrt(np.mean([(1.0 / spread[0]) ** 2, (200.0 / spread[1]) ** 2]))
-    weight = np.ones(3)
-    assert measure_error(x, filled, hidden, weight) == pytest.approx(wanted)
-    assert measure_error(x, filled, np.zeros((3, 3), dtype=bool), weight) == 0.0
-    twice = np.array([2, 1, 3])
-    again = [np.repeat(array, twice, axis=0) for array in (x, filled, hidden)]
-    by_copies = measure_error(*again, np.ones(6))
-    assert measure_error(x, filled, hidden, twice) == pytest.approx(by_copies, rel=1e-12)
+    weight = np.array([2.0, 1.0, 3.0])
+    cells = hide_from(x, np.ones(3), hidden, None)
+    assert measure_error(cells, filled[:2]) == pytest.approx(wanted)
+    nothing = hide_from(x, np.ones(3), np.zeros((3, 3), dtype=bool), None)
+    assert measure_error(nothing, filled[:0]) == 0.0
+    weighted = measure_error(hide_from(x, weight, hidden, None), filled[:2])
+    copies = [np.repeat(array, weight.astype(int), axis=0) for array in (x, filled, hidden)]
+    by_copies = measure_error(hide_from(copies[0], np.ones(6), copies[2], None), copies[1][:3])
+    assert weighted == pytest.approx(by_copies, rel=1e-12)
+
+
+def test_the_loss_of_numbers_and_levels_is_that_of_a_double_loop():
+    rng = np.random.default_rng(0)
+    n_levels = np.array([0, 3, 0])
+    x = np.column_stack([rng.normal(size=40), rng.integers(0, 3, 40), rng.normal(size=40)])
+    hidden = rng.random(x.shape) < 0.4
+    weight = rng.uniform(0.5, 2.0, 40)
+    cells = hide_from(x, weight, hidden, n_levels)
+    rows = np.flatnonzero(hidden.any(axis=1))
+    mean, levels = rng.normal(size=(len(rows), 3)), rng.dirichlet(np.ones(3), len(rows))
+    total = count = 0.0
+    for i, row in enumerate(rows):
+        for j in range(3):
+            if not hidden[row, j]:
+                continue
+            if j == 1:
+                one = -np.log(levels[i, int(x[row, 1])])
+            else:
+                center = np.average(x[:, j], weights=weight)
+                variance = np.average((x[:, j] - center) ** 2, weights=weight)
+                one = 0.5 * (mean[i, j] - x[row, j]) ** 2 / variance
+            total, count = total + weight[row] * one, count + weight[row]
+    told = Told(np.zeros(len(rows)), mean, (levels,), 0.0)
+    assert measure_loss(cells, told) == pytest.approx(total / count, rel=1e-12)
+
+
+def test_united_mixtures_count_by_share_and_by_how_well_they_explain_a_row():
+    rng = np.random.default_rng(1)
+    told = [
+        Told(rng.normal(size=5), rng.normal(size=(5, 2)), (rng.dirichlet([1, 1], 5),), 0.0)
+        for _ in range(3)
+    ]
+    shares = np.array([0.5, 0.2, 0.3])
+    united = unite_told(told, shares)
+    for i in range(5):
+        part = shares * [np.exp(each.log_prob[i]) for each in told]
+        assert united.log_prob[i] == pytest.approx(np.log(part.sum()))
+        part /= part.sum()
+        wanted = sum(w * each.mean[i] for w, each in zip(part, told, strict=True))
+        np.testing.assert_allclose(united.mean[i], wanted)
+        wanted = sum(w * each.levels[0][i] for w, each in zip(part, told, strict=True))
+        np.testing.assert_allclose(united.levels[0][i], wanted)
+
+
+def test_a_mixture_that_tells_hidden_cells_well_gets_the_larger_share():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(500, 2))
+    hidden = np.zeros(x.shape, dtype=bool)
+    hidden[:, 0] = True
+    cells = hide_from(x, np.ones(500), hidden, None)
+    good, bad = (x + off * rng.normal(size=x.shape) for off in (0.1, 0.5))
+    told = [Told(np.zeros(500), mean, (), 0.0) for mean in (bad, good, good + 0.3)]
+    shares = find_shares(cells, told)
+    assert shares.sum() == pytest.approx(1.0)
+    assert shares.argmax() == 1
+    assert shares[1] > 0.8
+    few = find_shares(
+        hide_from(x[:2], np.ones(2), hidden[:2], None),
+        [each._replace(log_prob=each.log_prob[:2], mean=each.mean[:2]) for each in told],
+    )
+    assert few.max() < 0.6  # two cells say little
 
 
 def test_growing_stops_after_two_sizes_without_gain_and_not_before():
     losses = {1: 5.0, 2: 4.0, 3: 4.5, 5: 3.0, 8: 3.1, 13: 3.0, 21: 0.0}
-    tried = grow(losses, lambda n: Candidate(n, losses[n], 0.0, 1, 0.0), lambda c: c.error)
+    tried = grow(losses, lambda n: Candidate(n, 0.0, 0.0, 1, 0.0, loss=losses[n]))
     assert [each.n_components for each in tried] == [1, 2, 3, 5, 8, 13]
 
 
-def share_by_log_score(tried, *, average):
-    return share_by_loss(tried, lambda each: -each.log_score, average=average)
+def test_growing_goes_on_while_the_log_score_rises():
+    scores = {1: 1.0, 2: 1.1, 3: 1.2, 5: 1.3, 8: 1.305, 13: 1.3, 21: 9.0}
+    tried = grow(scores, lambda n: Candidate(n, 0.8, scores[n], 1, 0.0, loss=0.32))
+    assert [each.n_components for each in tried] == [1, 2, 3, 5, 8, 13]
 
 
-def test_the_best_three_share_equally_unless_they_are_much_worse():
-    shares = [
-        each.share for each in share_by_error(candidates(2.0, 1.0, 1.05, 1.02, 1.08), average=True)
-    ]
-    assert shares == pytest.approx([0, 1 / 3, 1 / 3, 1 / 3, 0])
-    shares = [each.share for each in share_by_error(candidates(2.0, 1.0, 1.2), average=True)]
-    assert shares == [0.0, 1.0, 0.0]
-    shares = [
-        each.share for each in share_by_log_score(candidates(2.0, 1.0, 1.2, 9.0), average=True)
-    ]
-    assert shares == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
+def test_the_best_three_share_and_none_for_little():
+    tried = candidates(2.0, 1.0, 1.05, 1.02, 1.08)
+    best = choose_best(tried, average=True)
+    assert best == [2, 4, 3]
+    shares = [each.share for each in share(tried, best, np.array([0.7, 0.27, 0.03]))]
+    assert shares == pytest.approx([0, 0.7 / 0.97, 0, 0.27 / 0.97, 0])
+    assert [each.share for each in share(tried, best, None)] == pytest.approx(
+        [0, 1 / 3, 1 / 3, 1 / 3, 0]
+    )
 
 
-@pytest.mark.parametrize("share", [share_by_error, share_by_log_score])
 @pytest.mark.parametrize("best", range(4))
-def test_the_single_best_is_kept_wherever_it_was_tried(share, best):
+def test_the_single_best_is_kept_wherever_it_was_tried(best):
     losses = [1.3, 1.3, 1.3, 1.3]
     losses[best] = 1.0
-    shares = [each.share for each in share(candidates(*losses), average=False)]
+    tried = candidates(*losses)
+    shares = [each.share for each in share(tried, choose_best(tried, average=False), np.ones(1))]
     assert shares == [float(i == best) for i in range(4)]
+
+
+def test_what_may_be_spent_goes_far_on_small_tables_and_is_never_less_than_asked():
+    small, large = (find_patterns(np.ones((n, 4), dtype=bool)) for n in (200, 200_000))
+    spend = Spend(0.2, 7)
+    assert count_iterations(spend, small, 3) > 100
+    assert count_iterations(spend, large, 50) == 7
+    assert count_iterations(spend, small, 3) >= count_iterations(spend, small, 6)
+
+
+def test_quick_fits_one_component_and_best_unites_three_fits_of_a_size():
+    x, _ = make_groups(120)
+    quick = GaussianMixtureImputer(effort="quick", max_components=9, random_state=0).fit(x)
+    assert quick.n_components_ == 1
+    assert quick.selection_ == ()
+    best = GaussianMixtureImputer(effort="best", max_components=3, random_state=0).fit(x)
+    kept = [each for each in best.selection_ if each.share > 0]
+    starts = EFFORTS["best"].n_starts
+    assert best.n_components_ == starts * sum(each.n_components for each in kept)
+    assert best.mixture_.weights_.sum() == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="effort"):
+        GaussianMixtureImputer(effort="fast").fit(x)
 
 
 # ------------------------------------------------------------------ the estimators
@@ -167,10 +262,10 @@ def test_the_imputer_keeps_the_sizes_of_smallest_error(average):
     imputer = GaussianMixtureImputer(average=average, random_state=0).fit(x)
     table = pd.DataFrame(imputer.selection_)
     kept = table[table.share > 0]
-    assert len(kept) == (
-        1 if not average else min(3, (table.error <= 1.1 * table.error.min()).sum())
-    )
-    assert kept.error.max() <= table.error[table.share == 0].min()
+    assert 1 <= len(kept) <= (3 if average else 1)
+    ranked = table.sort_values("loss")
+    assert set(kept.index) <= set(ranked.index[:3])
+    np.testing.assert_allclose(table.loss, 0.5 * table.error**2, rtol=1e-12)
     assert table.share.sum() == pytest.approx(1.0)
     assert imputer.n_components_ == kept.n_components.sum() == len(imputer.mixture_.weights_)
     assert imputer.mixture_.weights_.sum() == pytest.approx(1.0)
@@ -260,7 +355,7 @@ def test_long_tables_are_compared_on_some_of_their_rows(monkeypatch):
         return fit(spec, matrix, *args, **kwargs)
 
     monkeypatch.setattr(choose, "fit", count)
-    monkeypatch.setattr(choose, "MAX_ROWS", 100)
+    monkeypatch.setitem(EFFORTS, "default", EFFORTS["default"]._replace(max_rows=100))
     x, _ = make_groups(400)
     imputer = GaussianMixtureImputer(random_state=0, max_components=3).fit(x)
     n_tried = len(imputer.selection_)

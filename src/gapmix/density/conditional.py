@@ -46,6 +46,7 @@ class Filled(NamedTuple):
         np.ndarray
     )  # (n, d) conditional standard deviation, 0 where observed; (n, 0) if not asked for
     resp: np.ndarray  # (n, K) where there are categories, else (n, 0)
+    log_prob: np.ndarray  # (n,) log p(x_o)
 
 
 def score(ready: ReadyDensity, layout: Layout, engine: Engine) -> Scores:
@@ -56,13 +57,18 @@ def score(ready: ReadyDensity, layout: Layout, engine: Engine) -> Scores:
     def score_block(block: Block, row: np.ndarray) -> None:
         visit = ready.solver.visit(ready.state, block)
         log_prob, scores.resp[row] = look(ready.parameters, block, visit.log_density)
-        if layout.units is not None:  # one factor 1 / scale for each observed value
-            log_unit = np.where(block.observed, np.log(layout.units.scale), 0.0).sum(axis=1)
-            log_prob = log_prob - expand(log_unit, block)
-        scores.log_prob[row] = log_prob
+        scores.log_prob[row] = _to_user_density(log_prob, block, layout.units)
 
     _visit(score_block, layout, engine)
     return scores
+
+
+def _to_user_density(log_prob: np.ndarray, block: Block, units: Scaling | None) -> np.ndarray:
+    """Return log densities in the user's units: one factor 1 / scale for each observed value."""
+    if units is None:
+        return log_prob
+    log_unit = np.where(block.observed, np.log(units.scale), 0.0).sum(axis=1)
+    return log_prob - expand(log_unit, block)
 
 
 def _visit(work: Callable[[Block, np.ndarray], None], layout: Layout, engine: Engine) -> None:
@@ -88,10 +94,13 @@ def fill(ready: ReadyDensity, layout: Layout, engine: Engine, *, spread: bool = 
     means, units = ready.parameters.means, layout.units
     n, d = layout.x.shape
     n_kept = len(means) if ready.parameters.categories else 0
-    result = Filled(np.empty((n, d)), np.empty((n, spread * d)), np.empty((n, n_kept)))
+    shapes = (n, d), (n, spread * d), (n, n_kept), (n,)
+    result = Filled(*(np.empty(shape) for shape in shapes))
 
     def fill_block(block: Block, row: np.ndarray) -> None:
-        completed, resp = _complete(ready, block, spread=spread)
+        completed = ready.solver.complete(ready.state, block, spread=spread)
+        log_prob, resp = look(ready.parameters, block, completed.log_density)
+        result.log_prob[row] = _to_user_density(log_prob, block, units)
         each = completed.deviation + means[:, None, :]  # (K, n_b, d)
         mean = np.einsum("nk,knd->nd", resp, each)
         result.resp[row] = resp[:, :n_kept]

@@ -94,7 +94,7 @@ def fill(density: Density, x: np.ndarray, *, spread: bool = False) -> Filled:
     if spread:
         doubt = np.column_stack([1.0 - share.max(axis=1) for share in shares])
         std = join_table(std, doubt, density.n_levels)
-    return Filled(mean, std, filled.resp)
+    return filled._replace(mean=mean, std=std)
 
 
 def level_probabilities(density: Density, x: np.ndarray) -> tuple[np.ndarray, ...]:

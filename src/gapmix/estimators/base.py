@@ -18,6 +18,7 @@ from gapmix.estimators.warning import warn_user
 from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.spec import Running, Spec
 from gapmix.selection.choose import Wanted
+from gapmix.selection.effort import EFFORTS
 
 # Parameters that mean the same in GaussianMixture and are handed on to it.
 HANDED_ON = (
@@ -34,6 +35,7 @@ class MixtureBased(GlanceMixin, BaseEstimator):
     _: KW_ONLY
     average: bool = True
     max_components: int | None = None
+    effort: str = "default"
     covariance_type: str = "full"
     tol: float = 1e-3
     reg_covar: float = 1e-6
@@ -75,6 +77,7 @@ class MixtureBased(GlanceMixin, BaseEstimator):
             checks.check_positive_int("n_components", self.n_components)
         if self.max_components is not None:
             checks.check_positive_int("max_components", self.max_components)
+        checks.check_choice("effort", self.effort, EFFORTS)
         for name in ("average", *switches):
             checks.check_switch(name, getattr(self, name))
         checks.check(self._spec(), self._running())
@@ -94,6 +97,7 @@ class MixtureBased(GlanceMixin, BaseEstimator):
             self.max_components,
             int(check_random_state(self.random_state).randint(2**31)),
             self._running(),
+            EFFORTS[self.effort],
         )
 
     def _to_mixture(self, fitted: Fitted, seed: int) -> GaussianMixture:

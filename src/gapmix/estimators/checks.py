@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
 
@@ -30,7 +31,7 @@ LARGEST_RIDGE = 1e100  # far beyond use; products of larger ones overflow
 def check(spec: Spec, running: Running) -> None:
     """Raise an error that names the parameter, what was found and what is allowed."""
     for name, allowed in CHOICES.items():
-        _check_choice(name, getattr(spec, name), allowed)
+        check_choice(name, getattr(spec, name), allowed)
     for name in ("n_components", "max_iter", "n_init", "patience"):
         check_positive_int(name, getattr(spec, name))
     check_positive_int("verbose_interval", running.verbose_interval)
@@ -64,7 +65,8 @@ def check(spec: Spec, running: Running) -> None:
         )
 
 
-def _check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+def check_choice(name: str, value: Any, allowed: Collection[Any]) -> None:
+    """Raise an error unless `value` is one of those allowed."""
     if isinstance(value, TreeOptions):
         _check_tree_options(value)
     # A value may be anything, an array too, so only text is compared.

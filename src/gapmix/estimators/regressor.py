@@ -40,7 +40,11 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     average : bool, default=True
         With 'auto', unite the best three sizes into one mixture; False keeps the best alone.
     max_components : int or None, default=None
-        With 'auto', the largest size to try; None tries up to 55 while it pays.
+        With 'auto', the largest size to try; None leaves it to `effort`, which goes up to 55, or 89
+        with 'best', while it pays.
+    effort : {'quick', 'default', 'best'}, default='default'
+        How much time the choice with 'auto' may take: 'quick' fits one component, 'best' compares
+        larger sizes on more rows, climbs longer and unites three fits of every size it keeps.
     categorical_features : 'from_dtype', names, numbers or mask of columns of X, or None
         Which columns of X are categories; default='from_dtype', as in
         :class:`gapmix.GaussianMixture`.

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix import density
-from gapmix.categories import TINY, is_mixed
 from gapmix.density import Density
 from gapmix.em.records import Iteration
 from gapmix.fitting.climb import CollapsedFitError
@@ -19,17 +18,18 @@ from gapmix.fitting.matrix import Matrix, are_useful, as_table, make_matrix
 from gapmix.fitting.progress import showing
 from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
-from gapmix.selection import sizes
+from gapmix.selection import judging, sizes
+from gapmix.selection.effort import EFFORTS, Effort, Spend, count_iterations
 from gapmix.selection.hiding import hide, hide_rows
+from gapmix.selection.judging import Hidden, Told
 from gapmix.selection.sizes import Candidate
 from gapmix.structures.mixtures import parameters_to_internal, parameters_to_user, unite
 from gapmix.units import Scaling
 
 logger = logging.getLogger("gapmix")
 
-MAX_ROWS = 20_000  # sizes are compared on at most so many rows, drawn at random
 ROWS_TO_HOLD_OUT = 10  # rows a component needs for some to be held out
-MAX_COMPONENTS = 55  # unless max_components says otherwise
+MANY_ROWS = 20_000  # among so many, rows given twice are not looked for
 
 
 class Task(NamedTuple):
@@ -54,6 +54,7 @@ class Wanted(NamedTuple):
     max_components: int | None
     seed: int
     running: Running
+    effort: Effort = EFFORTS["default"]
 
 
 class Chosen(NamedTuple):
@@ -113,7 +114,9 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
         task = task._replace(x=task.x[useful], weight=task.weight[useful])
     n_rows = _count_rows(task)
     if wanted.n_components == "auto":
-        most = MAX_COMPONENTS if wanted.max_components is None else wanted.max_components
+        most = wanted.effort.max_components
+        if most > 1 and wanted.max_components is not None:
+            most = wanted.max_components
         tried = sizes.list_sizes(n_rows, most)
     else:
         tried = [int(wanted.n_components)]
@@ -128,23 +131,25 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
 
 def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     rng = np.random.default_rng([wanted.seed, 1])
-    sample = _sample_rows(task, rng)
+    sample = _sample_rows(task, rng, wanted.effort.max_rows)
     hidden = _hide(sample, rng)
-    shown = np.where(hidden, np.nan, sample.x)
-    matrix = read_rows(sample._replace(x=shown), wanted.spec)  # one for all sizes
-    mixed = is_mixed(task.n_levels)
+    cells = judging.hide_from(sample.x, sample.weight, hidden, sample.n_levels)
+    shown = sample._replace(x=np.where(hidden, np.nan, sample.x))
+    matrix = read_rows(shown, wanted.spec)  # one for all sizes
     fits: dict[int, Fitted] = {}
-    losses: dict[int, float] = {}  # of sizes, where there are categories
+    told: dict[int, Told] = {}
 
     def judge(n_components: int) -> Candidate:
         began = time.perf_counter()
-        fitted = fits[n_components] = fit_size(wanted, n_components, matrix, task)
-        model = density_of(fitted, wanted.running.n_jobs)
-        error, log_score = _judge(model, sample, shown, hidden)
-        if mixed:
-            losses[n_components] = _joint_loss(model, sample, shown, hidden, error)
+        fitted = _fit_within(wanted, n_components, matrix, task, wanted.effort.compared)
+        answer = judging.ask(density_of(fitted, wanted.running.n_jobs), cells)
+        fits[n_components], told[n_components] = fitted, answer
+        loss = -answer.log_score if task.whole_rows else judging.measure_loss(cells, answer)
+        error = judging.measure_error(cells, answer.mean)
         seconds = time.perf_counter() - began
-        candidate = Candidate(n_components, error, log_score, fitted.n_iter, seconds)
+        candidate = Candidate(
+            n_components, error, answer.log_score, fitted.n_iter, seconds, loss=loss
+        )
         if wanted.running.verbose:
             logger.info(
                 "%d components: error of hidden cells %.4f standard deviations, log score %.4f, "
@@ -153,33 +158,61 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
             )
         return candidate
 
-    def loss(candidate: Candidate) -> float:
-        if task.whole_rows:
-            return -candidate.log_score
-        return losses[candidate.n_components] if mixed else candidate.error
-
-    grown = sizes.grow(tried, judge, loss)
-    if task.whole_rows or mixed:
-        candidates = sizes.share_by_loss(grown, loss, average=wanted.average)
-    else:
-        candidates = sizes.share_by_error(grown, average=wanted.average)
-    blind = fits[min(grown, key=loss).n_components]
+    grown = sizes.grow(tried, judge)
+    best = sizes.choose_best(grown, average=wanted.average)
+    shares = None if task.whole_rows else judging.find_shares(cells, [told[k] for k in best])
+    candidates = sizes.share(grown, best, shares)
+    blind = fits[best[0]]
     whole = read_rows(task, wanted.spec)
-    kept = [
-        fit_size(wanted, each.n_components, whole, task, fits[each.n_components])
-        for each in candidates
-        if each.share > 0
-    ]
-    shares = np.array([each.share for each in candidates if each.share > 0])
-    held = np.asarray(hidden.any(axis=1))
+    kept = [each for each in candidates if each.share > 0]
+    parts = [part for each in kept for part in _fit_all(wanted, whole, task, fits, each)]
     calibration = None
     if not task.whole_rows:
-        model = density_of(blind, wanted.running.n_jobs)
-        calibration = _calibrate(model, sample, shown, hidden)
-    united = _unite(kept, shares, whole, wanted.running.n_jobs)
-    advice = tuple(each.advice for each in kept)
-    rows = sample.x[held], sample.weight[held]
-    return Chosen(united, candidates, advice, blind, *rows, calibration)
+        compared = [fits[each.n_components] for each in kept]
+        together = unite(
+            [each.parameters for each in compared], np.array([each.share for each in kept])
+        )
+        model = density_of(blind._replace(parameters=together), wanted.running.n_jobs)
+        calibration = _calibrate(model, sample, cells)
+    weights = np.repeat([each.share for each in kept], wanted.effort.n_starts)
+    united = _unite(parts, weights / wanted.effort.n_starts, whole, wanted.running.n_jobs)
+    advice = tuple(each.advice for each in parts)
+    return Chosen(united, candidates, advice, blind, cells.x, cells.weight, calibration)
+
+
+def _fit_all(
+    wanted: Wanted, whole: Matrix, task: Task, fits: dict[int, Fitted], kept: Candidate
+) -> list[Fitted]:
+    """Return mixtures of a size that is kept, fitted to all cells.
+
+    They begin where the comparison left the size if the way from a start of their own would be too
+    long. That is better: what priors shrink to is told from the start, by all cells.
+    """
+    size, spend = kept.n_components, wanted.effort.kept
+    far = count_iterations(spend, whole.patterns, size) < wanted.spec.max_iter
+    starts = [wanted._replace(seed=wanted.seed + i) for i in range(wanted.effort.n_starts)]
+    befores = [fits[size] if far else None, *(None for _ in starts[1:])]
+    return [
+        _fit_within(start, size, whole, task, spend, before)
+        for start, before in zip(starts, befores, strict=True)
+    ]
+
+
+def _fit_within(
+    wanted: Wanted,
+    n_components: int,
+    matrix: Matrix,
+    task: Task,
+    spend: Spend,
+    before: Fitted | None = None,
+) -> Fitted:
+    """Return a mixture fitted in as many iterations as may be spent."""
+    allowed = count_iterations(spend, matrix.patterns, n_components)
+    if allowed >= wanted.spec.max_iter:
+        return fit_size(wanted, n_components, matrix, task, before)
+    limited = wanted._replace(spec=wanted.spec._replace(max_iter=allowed))
+    fitted = fit_size(limited, n_components, matrix, task, before)
+    return fitted._replace(advice="")  # it stopped early because it was told to
 
 
 def _hide(task: Task, rng: np.random.Generator) -> np.ndarray:
@@ -190,22 +223,18 @@ def _hide(task: Task, rng: np.random.Generator) -> np.ndarray:
     return hide(task.x, "mcar", rng, columns=columns, weight=weight, n_levels=n_levels)
 
 
-def _calibrate(
-    model: Density, sample: Task, shown: np.ndarray, hidden: np.ndarray
-) -> np.ndarray | None:
+def _calibrate(model: Density, sample: Task, cells: Hidden) -> np.ndarray | None:
     """Return how to ask for intervals so that they hold what they should, judged by hidden cells.
 
     Columns that do not vary say nothing about it.
     """
-    varies = sizes.measure_spread(sample.x, sample.weight) > 0
-    if sample.n_levels is not None:
-        varies &= sample.n_levels == 0
-    judged = hidden & varies
+    varies = cells.spread > 0
+    judged = cells.hidden & varies
     row = np.flatnonzero(judged.any(axis=1))
     if not row.size:
         return None
-    inside = density.distribution(model, shown[row], sample.x[row])[judged[row]]
-    weight = sample.weight[np.nonzero(judged)[0]]
+    inside = density.distribution(model, cells.shown[row], cells.x[row])[judged[row]]
+    weight = cells.weight[np.nonzero(judged)[0]]
     known = sample.weight @ ~np.isnan(sample.x[:, varies]) / sample.weight.sum()  # share of cells
     n_rows = _count_rows(sample) * float(known.mean())
     return sizes.calibrate_intervals(inside, weight, n_rows, float(known.sum()))
@@ -218,63 +247,19 @@ def _count_rows(task: Task) -> int:
     matter: enough rows for every size are left.
     """
     useful = task.x[are_useful(task.x, task.weight)]
-    if len(useful) > MAX_ROWS:
+    if len(useful) > MANY_ROWS:
         return len(useful)
     rows = np.ascontiguousarray(useful).view(f"V{useful.itemsize * useful.shape[1]}")
     return len(np.unique(rows))
 
 
-def _sample_rows(task: Task, rng: np.random.Generator) -> Task:
+def _sample_rows(task: Task, rng: np.random.Generator, max_rows: int) -> Task:
     """Return the task on some of its rows if it has very many."""
     n = len(task.x)
-    if n <= MAX_ROWS:
+    if n <= max_rows:
         return task
-    chosen = np.sort(rng.choice(n, MAX_ROWS, replace=False))
+    chosen = np.sort(rng.choice(n, max_rows, replace=False))
     return task._replace(x=task.x[chosen], weight=task.weight[chosen])
-
-
-def _judge(
-    model: Density, sample: Task, shown: np.ndarray, hidden: np.ndarray
-) -> tuple[float, float]:
-    """Return error and log score of hidden cells, told from the rest of their rows.
-
-    log p(hidden | shown) = log p(all of the row) - log p(what is shown of it).
-    """
-    x, weight = sample.x, sample.weight
-    held = np.flatnonzero(hidden.any(axis=1))
-    if not held.size:
-        return 0.0, 0.0
-    filled = x.copy()
-    filled[held] = density.fill(model, shown[held]).mean
-    gain = density.score(model, x[held]).log_prob - density.score(model, shown[held]).log_prob
-    log_score = float(weight[held] @ gain / (weight @ hidden.sum(axis=1)))
-    if sample.n_levels is not None:
-        hidden = hidden & (sample.n_levels == 0)
-    return sizes.measure_error(x, filled, hidden, weight), log_score
-
-
-def _joint_loss(
-    model: Density, sample: Task, shown: np.ndarray, hidden: np.ndarray, error: float
-) -> float:
-    """Return what sizes are compared by in a table with categories, a mean over hidden cells.
-
-    A number counts by half its squared error, in standard deviations, a level by minus the log of
-    its probability.
-    The log score of numbers would have many components on values that repeat, such as zeros, and
-    these fill the other gaps badly.
-    """
-    assert sample.n_levels is not None
-    weight = sample.weight
-    held = np.flatnonzero(hidden.any(axis=1))
-    shares = density.level_probabilities(model, shown[held])
-    loss = total = 0.0
-    for column, share in zip(np.flatnonzero(sample.n_levels), shares, strict=True):
-        cells = hidden[held, column]
-        own = share[cells, sample.x[held[cells], column].astype(int)]
-        loss -= float(weight[held[cells]] @ np.log(np.maximum(own, TINY)))
-        total += float(weight[held[cells]].sum())
-    numbers = float(weight @ hidden[:, sample.n_levels == 0].sum(axis=1))
-    return (loss + 0.5 * numbers * error**2) / max(total + numbers, TINY)
 
 
 def _unite(fits: list[Fitted], shares: np.ndarray, matrix: Matrix, n_jobs: int | None) -> Fitted:

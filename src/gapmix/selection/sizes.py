@@ -16,12 +16,13 @@ from scipy.special import ndtr, stdtrit
 SIZES = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 ROWS_PER_COMPONENT = 10  # sizes with fewer rows for a component are not tried
 PATIENCE = 2  # sizes in a row that may bring no gain over the best one so far
-SMALLEST_GAIN = 0.005  # in standard deviations, or nats of a cell: less is not worth a larger size
-N_UNITED = 3  # sizes united
+SMALLEST_GAIN = 0.0025  # of the loss: less is not worth a larger size,
+SMALLEST_LOG_GAIN = 0.01  # and of the log score, in nats of a cell
+N_UNITED = 3  # sizes united,
+SMALLEST_SHARE = 0.05  # unless they would have less
 N_QUANTILES = 201  # of the widths that calibrate intervals
 PRIOR_CELLS = 100  # evenly spaced widths added to them
 LARGEST_COVERAGE = 1.0 - 1e-9
-MARGIN = 1.1  # sizes whose error is this many times the smallest are left out
 
 
 class Candidate(NamedTuple):
@@ -42,6 +43,7 @@ class Candidate(NamedTuple):
     n_iter: int
     seconds: float
     share: float = 0.0  # weight in the united mixture; 0 if left out
+    loss: float = 0.0  # what sizes are compared by: see `judging.measure_loss`
 
 
 def list_sizes(n_rows: int, max_components: int | None) -> list[int]:
@@ -68,62 +70,41 @@ def measure_spread(x: np.ndarray, weight: np.ndarray | None = None) -> np.ndarra
     return np.sqrt(weight @ np.where(observed, x - mean, 0.0) ** 2 / total)
 
 
-def measure_error(
-    x: np.ndarray, filled: np.ndarray, hidden: np.ndarray, weight: np.ndarray
-) -> float:
-    """Return the root mean square error of hidden cells in standard deviations of their columns.
+def grow(sizes: Iterable[int], judge: Callable[[int], Candidate]) -> tuple[Candidate, ...]:
+    """Return the sizes tried in turn, until `PATIENCE` of them in a row bring no gain.
 
-    Rows count by their weight (n,). Columns that do not vary are left out; with nothing to judge
-    by, all sizes are equally good.
+    The log score shows a gain where the loss is still too noisy to tell, and either will do.
     """
-    spread = measure_spread(x, weight)
-    judged = hidden & (spread > 0)
-    if not judged.any():
-        return 0.0
-    error = ((filled - x) / np.where(spread > 0, spread, 1.0))[judged]
-    return float(np.sqrt(np.average(error**2, weights=weight[np.nonzero(judged)[0]])))
-
-
-def grow(
-    sizes: Iterable[int], judge: Callable[[int], Candidate], loss: Callable[[Candidate], float]
-) -> tuple[Candidate, ...]:
-    """Return the sizes tried in turn, until `PATIENCE` of them in a row bring no gain."""
     tried: list[Candidate] = []
-    best, since = np.inf, 0
+    loss, log_score, since = np.inf, -np.inf, 0
     for size in sizes:
         tried.append(judge(size))
-        if loss(tried[-1]) < best - SMALLEST_GAIN:
-            best, since = loss(tried[-1]), 0
+        gains = loss - tried[-1].loss, tried[-1].log_score - log_score
+        if gains[0] > SMALLEST_GAIN or gains[1] > SMALLEST_LOG_GAIN:
+            since = 0
         else:
             since += 1
+        loss, log_score = min(loss, tried[-1].loss), max(log_score, tried[-1].log_score)
         if since >= PATIENCE:
             break
     return tuple(tried)
 
 
-def share_by_error(tried: tuple[Candidate, ...], *, average: bool) -> tuple[Candidate, ...]:
-    """Return the candidates with equal shares for the few of smallest error, or all to the best."""
-    smallest = min(each.error for each in tried)
-    good = [i for i, each in enumerate(tried) if each.error <= MARGIN * smallest]
-    return _share(tried, sorted(good, key=lambda i: tried[i].error), average=average)
+def choose_best(tried: tuple[Candidate, ...], *, average: bool) -> list[int]:
+    """Return the few sizes of smallest loss, the best first, or the best alone."""
+    ranked = sorted(tried, key=lambda each: each.loss)
+    return [each.n_components for each in ranked[: N_UNITED if average else 1]]
 
 
-def share_by_loss(
-    tried: tuple[Candidate, ...], loss: Callable[[Candidate], float], *, average: bool
+def share(
+    tried: tuple[Candidate, ...], best: list[int], shares: np.ndarray | None
 ) -> tuple[Candidate, ...]:
-    """Return the candidates with equal shares for the few of smallest loss, or all to the best."""
-    ranked = sorted(range(len(tried)), key=lambda i: loss(tried[i]))
-    return _share(tried, ranked, average=average)
-
-
-def _share(
-    tried: tuple[Candidate, ...], ranked: list[int], *, average: bool
-) -> tuple[Candidate, ...]:
-    chosen = ranked[: N_UNITED if average else 1]
-    return tuple(
-        each._replace(share=1.0 / len(chosen) if i in chosen else 0.0)
-        for i, each in enumerate(tried)
-    )
+    """Return the candidates with shares (S,) for the best, equal ones if none are given."""
+    if shares is None:
+        shares = np.full(len(best), 1.0 / len(best))
+    worthy = np.where(shares >= SMALLEST_SHARE, shares, 0.0)
+    of_size = dict(zip(best, (worthy / worthy.sum()).tolist(), strict=True))
+    return tuple(each._replace(share=of_size.get(each.n_components, 0.0)) for each in tried)
 
 
 def calibrate_intervals(

@@ -1,0 +1,46 @@
+"""How much work the choice of sizes may take, counted in predicted seconds of one processor.
+
+The predictions are those of `plan` with the constants of one machine, so that the same table leads
+to the same fits on every other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gapmix.plan.costs import DEFAULT
+from gapmix.plan.patterns import Patterns
+from gapmix.plan.planner import predict
+
+ROW_SECONDS = 1e-7  # of a row under a component, whatever its columns: see benchmarks/choice.py
+
+
+class Spend(NamedTuple):
+    """How long a fit may climb."""
+
+    seconds: float
+    least: int  # but as many iterations at least
+
+
+class Effort(NamedTuple):
+    """What a choice may spend: `python -m benchmarks.choice` shows what it buys."""
+
+    max_components: int  # largest size tried
+    max_rows: int  # sizes are compared on at most so many rows, drawn at random
+    compared: Spend  # on a size, on these rows
+    kept: Spend  # on a size that is kept, on all rows
+    n_starts: int  # of every size that is kept; all of them are united
+
+
+EFFORTS = {
+    "quick": Effort(1, 5_000, Spend(0.2, 10), Spend(0.5, 10), 1),
+    "default": Effort(55, 5_000, Spend(0.2, 12), Spend(0.5, 8), 1),
+    "best": Effort(89, 20_000, Spend(30.0, 30), Spend(60.0, 30), 3),
+}
+
+
+def count_iterations(spend: Spend, patterns: Patterns, n_components: int) -> int:
+    """Return how many iterations of a mixture of this size may be spent."""
+    once = predict(patterns, n_components, DEFAULT)["dual"]
+    once += ROW_SECONDS * n_components * len(patterns.order)
+    return max(spend.least, int(spend.seconds / once))

@@ -1,0 +1,142 @@
+"""How well a mixture tells what was hidden from it, alone and united with others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax, logsumexp, softmax
+
+from gapmix import density
+from gapmix.categories import TINY
+from gapmix.density import Density
+from gapmix.selection.sizes import measure_spread
+
+MANY_JUDGED = 3_000  # rows are enough to judge by
+EVEN_CELLS = 5.0  # hidden cells that speak for equal shares
+FLATTEST = 4.0  # log odds of shares at most
+
+
+class Hidden(NamedTuple):
+    """Rows of which something was hidden, and what it was."""
+
+    x: np.ndarray  # (m, D) as they are
+    shown: np.ndarray  # (m, D) NaN where something was hidden, or is missing
+    hidden: np.ndarray  # (m, D) bool
+    weight: np.ndarray  # (m,)
+    spread: np.ndarray  # (D,) standard deviations of the columns; 0 for categories
+    n_levels: np.ndarray | None  # (D,) levels of the columns, 0 for numbers
+
+
+class Told(NamedTuple):
+    """What a mixture tells of the hidden cells from what is shown of their rows."""
+
+    log_prob: np.ndarray  # (m,) log p(what is shown)
+    mean: np.ndarray  # (m, D) filled
+    levels: tuple[np.ndarray, ...]  # (m, L) of each category
+    log_score: float  # mean log density of a hidden cell given what is shown of its row
+
+
+def hide_from(
+    x: np.ndarray, weight: np.ndarray, hidden: np.ndarray, n_levels: np.ndarray | None
+) -> Hidden:
+    """Return the rows of a table that have hidden cells, or enough of them."""
+    spread = measure_spread(x, weight)
+    if n_levels is not None:
+        spread = np.where(n_levels > 0, 0.0, spread)
+    rows = np.flatnonzero(hidden.any(axis=1))
+    rows = rows[:: -(-len(rows) // MANY_JUDGED)] if len(rows) > MANY_JUDGED else rows
+    x, hidden = x[rows], hidden[rows]
+    return Hidden(x, np.where(hidden, np.nan, x), hidden, weight[rows], spread, n_levels)
+
+
+def ask(model: Density, cells: Hidden) -> Told:
+    """Return what a mixture tells of hidden cells.
+
+    log p(hidden | shown) = log p(all of the row) - log p(what is shown of it).
+    """
+    if not len(cells.x):
+        return Told(np.empty(0), cells.x, (), 0.0)
+    filled = density.fill(model, cells.shown)
+    gain = density.score(model, cells.x).log_prob - filled.log_prob
+    total = float(cells.weight @ cells.hidden.sum(axis=1))
+    levels: tuple[np.ndarray, ...] = ()
+    if cells.n_levels is not None and (cells.n_levels > 0).any():
+        levels = tuple(density.level_probabilities(model, cells.shown))
+    return Told(filled.log_prob, filled.mean, levels, float(cells.weight @ gain) / total)
+
+
+def unite_told(told: Sequence[Told], shares: np.ndarray) -> Told:
+    """Return what the union of mixtures with these shares tells, but for its log score.
+
+    Within a row, mixtures that explain what is shown of it better count more.
+    """
+    with np.errstate(divide="ignore"):
+        joint = np.log(shares)[:, None] + np.stack([each.log_prob for each in told])
+    log_prob = logsumexp(joint, axis=0)
+    part = np.exp(joint - log_prob)  # (S, m)
+    mean = sum(w[:, None] * each.mean for w, each in zip(part, told, strict=True))
+    levels = tuple(
+        np.asarray(sum(w[:, None] * table for w, table in zip(part, tables, strict=True)))
+        for tables in zip(*(each.levels for each in told), strict=True)
+    )
+    return Told(log_prob, np.asarray(mean), levels, np.nan)
+
+
+def measure_error(cells: Hidden, mean: np.ndarray) -> float:
+    """Return the root mean square error of hidden numbers in standard deviations of their columns.
+
+    Columns that do not vary are left out; with nothing to judge by, all sizes are equally good.
+    """
+    judged = cells.hidden & (cells.spread > 0)
+    if not judged.any():
+        return 0.0
+    error = ((mean - cells.x) / np.where(cells.spread > 0, cells.spread, 1.0))[judged]
+    return float(np.sqrt(np.average(error**2, weights=cells.weight[np.nonzero(judged)[0]])))
+
+
+def measure_loss(cells: Hidden, told: Told) -> float:
+    """Return what sizes are compared by, a mean over hidden cells.
+
+    A number counts by half its squared error, in standard deviations, a level by minus the log of
+    its probability.
+    The log score of numbers would have many components on values that repeat, such as zeros, and
+    these fill the other gaps badly.
+    """
+    numbers = float(cells.weight @ (cells.hidden & (cells.spread > 0)).sum(axis=1))
+    loss, total = 0.5 * numbers * measure_error(cells, told.mean) ** 2, numbers
+    named = np.flatnonzero(cells.n_levels) if told.levels and cells.n_levels is not None else ()
+    for column, share in zip(named, told.levels, strict=True):
+        rows = np.flatnonzero(cells.hidden[:, column])
+        own = share[rows, cells.x[rows, column].astype(int)]
+        loss -= float(cells.weight[rows] @ np.log(np.maximum(own, TINY)))
+        total += float(cells.weight[rows].sum())
+    return loss / max(total, TINY)
+
+
+def find_shares(cells: Hidden, told: Sequence[Told]) -> np.ndarray:
+    """Return the shares (S,) with which the union of mixtures tells hidden cells best.
+
+    A few hidden cells say little about that: then shares are nearly equal.
+    """
+    n = len(told)
+    if n == 1 or not len(cells.x):
+        return np.full(n, 1.0 / n)
+    equal = measure_loss(cells, unite_told(told, np.full(n, 1.0 / n)))
+    toll = EVEN_CELLS / float(cells.weight @ cells.hidden.sum(axis=1)) * equal
+
+    def loss(odds: np.ndarray) -> float:
+        logs = log_softmax(np.append(odds, 0.0))
+        uneven = -float(logs.mean()) - np.log(n)  # 0 for equal shares
+        return measure_loss(cells, unite_told(told, np.exp(logs))) + toll * uneven
+
+    found = minimize(
+        loss,
+        np.zeros(n - 1),
+        method="L-BFGS-B",
+        bounds=[(-FLATTEST, FLATTEST)] * (n - 1),
+        options={"maxiter": 20},
+    )
+    return softmax(np.append(found.x, 0.0))
