@@ -15,10 +15,12 @@ from gapmix.categories import Tables, count_levels, split
 from gapmix.estimators.bounds import read_bounds
 from gapmix.estimators.imputer import store_columns
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.shaped import store_shapes
 from gapmix.estimators.validation import column_names
 from gapmix.kinds import ANY, CATEGORY, KINDS, MOST_CODES, TWO_VALUED, ColumnValues
 from gapmix.selection.classes import COOLEST, HOTTEST
 from gapmix.selection.sizes import Candidate
+from gapmix.shapes import IDENTITY, Shape, can_be
 from gapmix.storage.recordfile import ModelFileError
 from gapmix.units import select_columns, to_user
 
@@ -67,6 +69,7 @@ def check_imputer(imputer: Any) -> None:
     _check_calibration(_held(imputer, "calibration_", np.ndarray, type(None)))
     _check_constant(imputer, np.arange(d))
     _check_columns(imputer)
+    _check_shapes(imputer)
     places = _held(imputer, "indicated_", np.ndarray)
     if places.dtype != np.int64 or places.ndim != 1 or not np.isin(places, np.arange(d)).all():
         raise ModelFileError(f"indicated_ must hold numbers of the {d} columns.")
@@ -207,6 +210,21 @@ def _check_columns(imputer: Any) -> None:
     ):
         if (kind == CATEGORY) != is_category or (kind == TWO_VALUED and len(each.values or ()) < 2):
             raise ModelFileError(f"A column of kind {kind!r} cannot have {each}.")
+
+
+def _check_shapes(imputer: Any) -> None:
+    """Check how columns are transformed; those of earlier files are not."""
+    if not hasattr(imputer, "column_shapes_"):
+        store_shapes(imputer)
+        return
+    shapes = _held(imputer, "column_shapes_", dict)
+    if list(shapes) != list(imputer.column_kinds_):
+        raise ModelFileError("column_shapes_ must hold a shape for each column.")
+    for shape, kind in zip(shapes.values(), imputer.column_kinds_.values(), strict=True):
+        right = type(shape) is Shape and type(shape.name) is str
+        right = right and all(type(value) is float for value in shape[1:]) and can_be(shape)
+        if not right or (shape != Shape() and (kind == CATEGORY or shape.name == IDENTITY)):
+            raise ModelFileError(f"A column of kind {kind!r} cannot have the shape {shape}.")
 
 
 def _can_be(each: Any) -> bool:

@@ -22,6 +22,7 @@ from gapmix.fitting.whole import fit
 from gapmix.selection import sizes
 from gapmix.selection.hiding import hide, hide_rows
 from gapmix.selection.sizes import Candidate
+from gapmix.shapes import Shape, forward_table
 from gapmix.structures.mixtures import parameters_to_internal, parameters_to_user, unite
 from gapmix.units import Scaling
 
@@ -43,6 +44,7 @@ class Task(NamedTuple):
     units: Scaling | None = None  # of a larger table, if this is part of one
     pooled: np.ndarray | None = None  # (d, d) covariance to shrink to, if it is known
     n_levels: np.ndarray | None = None  # (D,) levels of the columns, 0 for numbers
+    shapes: tuple[Shape, ...] = ()  # transforms of the columns before the fit, if there are any
 
 
 class Wanted(NamedTuple):
@@ -70,9 +72,15 @@ class Chosen(NamedTuple):
 
 def read_rows(task: Task, spec: Spec) -> Matrix:
     """Return the rows of a task as a fit sees them."""
+    x = forward_table(task.shapes, task.x)
     return make_matrix(
-        task.x, task.weight, task.names, spec.covariance_type, task.units, n_levels=task.n_levels
+        x, task.weight, task.names, spec.covariance_type, task.units, n_levels=task.n_levels
     )
+
+
+def model_of(fitted: Fitted, task: Task, n_jobs: int | None) -> Density:
+    """Return the density of a task's rows, in their own units, under a mixture fitted to them."""
+    return density_of(fitted, n_jobs)._replace(shapes=task.shapes)
 
 
 def fit_size(
@@ -139,7 +147,7 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     def judge(n_components: int) -> Candidate:
         began = time.perf_counter()
         fitted = fits[n_components] = fit_size(wanted, n_components, matrix, task)
-        model = density_of(fitted, wanted.running.n_jobs)
+        model = model_of(fitted, task, wanted.running.n_jobs)
         error, log_score = _judge(model, sample, shown, hidden)
         if mixed:
             losses[n_components] = _joint_loss(model, sample, shown, hidden, error)
@@ -174,7 +182,7 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     held = np.asarray(hidden.any(axis=1))
     calibration = None
     if not task.whole_rows:
-        model = density_of(blind, wanted.running.n_jobs)
+        model = model_of(blind, task, wanted.running.n_jobs)
         calibration = _calibrate(model, sample, shown, hidden)
     united = _unite(kept, shares, whole, wanted.running.n_jobs)
     advice = tuple(each.advice for each in kept)
