@@ -138,6 +138,8 @@ def quantiles(
 ) -> np.ndarray:
     """Return quantiles of every gap given the rest of its row, (len(levels), n, d).
 
+    `levels` is (m, d), each column having its own.
+
     Observed cells come back as they were. The conditional distribution of a cell is a mixture of
     the components' Gaussians, so its quantiles are roots of a sum of normal distribution functions.
     """
@@ -151,7 +153,8 @@ def quantiles(
         within = np.stack([expand(each, block)[row, column] for each in completed.variance])
         for each, level in zip(result, levels, strict=True):
             inside = np.zeros(block.x.shape)
-            inside[row, column] = mixture_quantile(float(level), resp[row].T, mean, np.sqrt(within))
+            parts = resp[row].T, mean, np.sqrt(within)
+            inside[row, column] = mixture_quantile(level[column], *parts)
             values, shown = _in_units(inside, layout.units), layout.x[place]
             each[place] = np.where(np.isnan(shown), values, shown)
 
@@ -216,9 +219,9 @@ def _over_components(
 
 
 def mixture_quantile(
-    level: float, weight: np.ndarray, mean: np.ndarray, std: np.ndarray
+    level: float | np.ndarray, weight: np.ndarray, mean: np.ndarray, std: np.ndarray
 ) -> np.ndarray:
-    """Return the quantile of each one-dimensional mixture; all arguments are (K, cells).
+    """Return the quantile of each one-dimensional mixture; all others are (K, cells).
 
     It lies between the smallest and the largest quantile of the components that have a weight; the
     bracket is halved until no double is left inside, or nothing against the narrowest component.

@@ -150,12 +150,15 @@ def _level_probabilities(
 def quantiles(density: Density, x: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Return quantiles of every gap given the rest of its row, (len(levels), n, D).
 
+    `levels` is (m,), or (m, D) for columns with levels of their own.
     Observed values come back as they were. Categories have none: their gaps stay NaN.
     """
     numbers, codes = _split(density, x)
     with open_engine(density.n_jobs) as engine:
         rows = _lay_out(density, numbers, codes)
-        values = conditional.quantiles(_prepare(density), rows, levels, engine)
+        each = np.broadcast_to(levels.reshape(len(levels), -1), (len(levels), x.shape[1]))
+        each = np.nan_to_num(split_table(each, density.n_levels)[0], nan=0.5)
+        values = conditional.quantiles(_prepare(density), rows, each, engine)
     return inverse_table(density.shapes, _with_columns(density, values, x), x)
 
 

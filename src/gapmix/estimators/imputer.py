@@ -91,9 +91,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     shapes : 'auto', dict or None, default='auto'
         Which columns of numbers are transformed before the fit, `{column: name}` with 'log' (above
         0, or the lower of its `bounds`), 'logit' (between its bounds, or 0 and 1) or 'yeo-johnson'.
-        'auto' transforms columns if that makes hidden cells more probable and fills them as well;
-        'logit' is tried where bounds or `column_kinds` declare both ends. None transforms none.
-        All that is returned is in the units of X.
+        'auto' does so if hidden cells become more probable and are filled as well, and tries
+        'logit' where bounds or `column_kinds` declare both ends. What is returned has X's units.
     use_target : bool, default=False
         Model the target y together with the columns. `fit_transform` then lets rows see their
         target; `transform` does not need it.
@@ -115,9 +114,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     selection_ : tuple of Candidate
         The sizes tried: n_components, error, log_score, n_iter, seconds, share. Empty if the
         size was given. `pandas.DataFrame(imputer.selection_)` shows it as a table.
-    calibration_ : ndarray or None
-        Coverage to ask of the model for coverages from 0 to 1, found on hidden cells; None if the
-        size was given.
+    calibration_ : ndarray of shape (n_features, n_coverages), or None
+        Coverage to ask of the model for coverages from 0 to 1, found on hidden cells of each
+        column; None if the size was given.
     n_components_ : int
         Number of components of the mixture.
     n_iter_ : int
@@ -246,7 +245,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         wanted, task = self._wanted(), Task(joint, weight, all_names, n_levels=n_levels)
         warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
         shapes = find_shapes(self, wanted, task)
-        chosen = choose(wanted, task._replace(shapes=shapes))
+        ends = any_fraction(self.possible(drawn=True))
+        chosen = choose(wanted, task._replace(shapes=shapes, possible=ends))
         warn_of_stops(chosen.advice)
         gaps = np.isnan(known).any(axis=0)
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
@@ -255,7 +255,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         warn_of_rare([self.mixture_], all_names)
         store_shapes(self, shapes)
         self.selection_ = chosen.candidates
-        self.calibration_ = chosen.calibration
+        told = chosen.calibration
+        self.calibration_ = None if told is None else told[: x.shape[1]]
         self.n_components_ = len(self.mixture_.weights_)
         self.n_iter_ = chosen.fitted.n_iter
         return x, targets
@@ -370,8 +371,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         check_is_fitted(self)
         x = read_table(self, X, reset=False, missing_values=self.missing_values)
         model = self._density()
-        inside = forward_table(model.shapes, x)
-        check_reach(inside, model.units, column_names(self), model.n_levels)
+        y, names = forward_table(model.shapes, x), column_names(self)
+        check_reach(y, model.units, names, model.n_levels)
         return x
 
     def possible(self, *, drawn: bool = False) -> Possible:

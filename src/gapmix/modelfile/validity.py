@@ -66,7 +66,7 @@ def check_imputer(imputer: Any) -> None:
         raise ModelFileError(f"The mixture has {mixture.n_features_in_} columns, the table {d}.")
     _check_size(imputer)
     _check_selection(_held(imputer, "selection_", tuple))
-    _check_calibration(_held(imputer, "calibration_", np.ndarray, type(None)))
+    _check_calibration(_held(imputer, "calibration_", np.ndarray, type(None)), d)
     _check_constant(imputer, np.arange(d))
     _check_columns(imputer)
     _check_shapes(imputer)
@@ -264,10 +264,12 @@ def _check_levels(estimator: Any, mixture: GaussianMixture) -> None:
             )
 
 
-def _check_calibration(calibration: np.ndarray | None) -> None:
+def _check_calibration(calibration: np.ndarray | None, d: int) -> None:
+    """Check the curves of the columns; files of earlier versions have one for all."""
     if calibration is None:
         return
-    right = calibration.ndim == 1 and calibration.size > 1 and calibration.dtype == np.float64
+    right = calibration.dtype == np.float64 and calibration.shape[:-1] in ((), (d,))
+    right = right and calibration.ndim > 0 and calibration.shape[-1] > 1
     if not right or not ((calibration >= 0) & (calibration <= 1)).all():
         raise ModelFileError("calibration_ must hold at least two numbers from 0 to 1.")
     if (np.diff(calibration) < 0).any():

@@ -19,6 +19,7 @@ from gapmix.fitting.matrix import Matrix, are_useful, as_table, make_matrix
 from gapmix.fitting.progress import showing
 from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
+from gapmix.kinds import Possible, find_spans
 from gapmix.selection import sizes
 from gapmix.selection.hiding import hide, hide_rows
 from gapmix.selection.sizes import Candidate
@@ -44,6 +45,7 @@ class Task(NamedTuple):
     units: Scaling | None = None  # of a larger table, if this is part of one
     pooled: np.ndarray | None = None  # (d, d) covariance to shrink to, if it is known
     n_levels: np.ndarray | None = None  # (D,) levels of the columns, 0 for numbers
+    possible: Possible | None = None  # values that ends of intervals are brought to, if not all are
     shapes: tuple[Shape, ...] = ()  # transforms of the columns before the fit, if there are any
 
 
@@ -182,7 +184,10 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     held = np.asarray(hidden.any(axis=1))
     calibration = None
     if not task.whole_rows:
-        model = model_of(blind, task, wanted.running.n_jobs)
+        # What is united has other quantiles than its best part: calibrate what is alike.
+        parts = [fits[each.n_components] for each in candidates if each.share > 0]
+        together = blind._replace(parameters=unite([each.parameters for each in parts], shares))
+        model = model_of(together, task, wanted.running.n_jobs)
         calibration = _calibrate(model, sample, shown, hidden)
     united = _unite(kept, shares, whole, wanted.running.n_jobs)
     advice = tuple(each.advice for each in kept)
@@ -203,7 +208,7 @@ def _calibrate(
 ) -> np.ndarray | None:
     """Return how to ask for intervals so that they hold what they should, judged by hidden cells.
 
-    Columns that do not vary say nothing about it.
+    (D, N_QUANTILES); columns that do not vary, and categories, say nothing about it.
     """
     varies = sizes.measure_spread(sample.x, sample.weight) > 0
     if sample.n_levels is not None:
@@ -212,11 +217,22 @@ def _calibrate(
     row = np.flatnonzero(judged.any(axis=1))
     if not row.size:
         return None
-    inside = density.distribution(model, shown[row], sample.x[row])[judged[row]]
-    weight = sample.weight[np.nonzero(judged)[0]]
+    ends = [sample.x[row]]
+    if sample.possible is not None:
+        ends = list(find_spans(sample.possible, ends[0]))
+    below = [density.distribution(model, shown[row], each)[judged[row]] for each in ends]
+    widths = np.maximum(np.maximum(2.0 * below[0] - 1.0, 1.0 - 2.0 * below[-1]), 0.0)
+    at, column = np.nonzero(judged)
     known = sample.weight @ ~np.isnan(sample.x[:, varies]) / sample.weight.sum()  # share of cells
     n_rows = _count_rows(sample) * float(known.mean())
-    return sizes.calibrate_intervals(inside, weight, n_rows, float(known.sum()))
+    common = sizes.calibrate_intervals(
+        widths, sample.weight[at], sizes.expect_widths(n_rows, float(known.sum()))
+    )
+    each = [
+        sizes.calibrate_intervals(widths[column == j], sample.weight[at[column == j]], common)
+        for j in range(len(varies))
+    ]
+    return np.stack(each)
 
 
 def _count_rows(task: Task) -> int:
