@@ -121,7 +121,7 @@ def test_draws_and_intervals_have_values_of_their_kind_but_may_leave_the_range_s
     x = frame.to_numpy()
     imputer = GaussianMixtureImputer(1, random_state=0).fit(x)
     gaps = np.isnan(x)
-    draws = imputer.sample(x, 30, random_state=0)
+    draws = imputer.sample(x, 300, random_state=0)
     low, high = imputer.intervals(x, 0.95)
     for values in (*draws, low, high):
         for j in (0, 1):

@@ -13,6 +13,7 @@ ROOMS = [
     "wording",
     "storage",
     "units",
+    "shapes",
     "categories",
     "kinds",
     "threads",

@@ -161,6 +161,26 @@ def to_possible(possible: Possible, x: np.ndarray, values: np.ndarray) -> np.nda
     return values
 
 
+def find_spans(possible: Possible, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends, (n, d) each, of the ranges whose values `to_possible` brings to those of x.
+
+    An interval holds x if what it was before lies across this range. Values of any number of digits
+    are ranges of one value, but for those at limits: all beyond become these.
+    """
+    low, high = x.copy(), x.copy()
+    for j in range(len(possible.low)):
+        codes = possible.codes[j][~np.isnan(possible.codes[j])]
+        if codes.size:
+            ends = np.concatenate([[-np.inf], 0.5 * codes[:-1] + 0.5 * codes[1:], [np.inf]])
+            place = np.searchsorted(codes, x[:, j]).clip(0, len(codes) - 1)
+            low[:, j], high[:, j] = ends[place], ends[place + 1]
+            continue
+        half = 0.5 * (possible.decimals[j] == 0)
+        low[:, j] = np.where(x[:, j] <= possible.low[j], -np.inf, x[:, j] - half)
+        high[:, j] = np.where(x[:, j] >= possible.high[j], np.inf, x[:, j] + half)
+    return low, high
+
+
 def _nearest(possible: Possible, j: int, values: np.ndarray) -> np.ndarray:
     low, high, decimals = possible.low[j], possible.high[j], int(possible.decimals[j])
     codes = possible.codes[j][~np.isnan(possible.codes[j])]

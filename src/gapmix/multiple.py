@@ -22,6 +22,7 @@ from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.returned import restore_frame, restore_levels
 from gapmix.estimators.validation import column_names, read_table, read_weights
+from gapmix.shapes import forward_table
 from gapmix.wording import align, list_names
 
 BOOTSTRAPS = ("rows", "bayesian", None)
@@ -112,6 +113,7 @@ def impute_many(
     base.fit(X, sample_weight=sample_weight)
     x = read_table(base, X, reset=False, missing_values=base.missing_values)
     weight = read_weights(sample_weight, len(x))
+    inside = forward_table(base._density().shapes, x)
     values = np.empty((n_imputations, *x.shape))
     n_stopped = 0
     for number, seed in enumerate(seeds):
@@ -119,7 +121,7 @@ def impute_many(
         one = copy.copy(base)
         if bootstrap is not None:
             counts = _draw_weights(~np.isnan(x), weight, bootstrap, rng, column_names(base))
-            one.mixture_ = _refit(base.mixture_, x, weight * counts)
+            one.mixture_ = _refit(base.mixture_, inside, weight * counts)
             n_stopped += not one.mixture_.converged_
         values[number] = one._draw(x, 1, int(rng.integers(2**31)))[0]
     if n_stopped:

@@ -251,6 +251,34 @@ def test_what_is_wrong_with_a_value_is_told(case, models):
         CODECS[models[name].kind].from_record(content, arrays)
 
 
+SHAPES = {
+    "name": {"name": "exp"},
+    "scale": {"name": "log", "least": 0.5, "scale": 0.0},
+    "no number": {"name": "log", "least": 0.5, "origin": {"float": "nan"}},
+    "whole": {"name": "log", "least": 0.5, "scale": 1},
+    "end": {"name": "log", "least": 0.0},
+    "ends": {"name": "logit", "least": 0.1, "most": 1.0},
+    "power": {"name": "yeo-johnson", "power": 2.5},
+    "reach": {"name": "yeo-johnson", "most": 1e200},
+    "identity": {"scale": 2.0},
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_shapes_that_cannot_be_are_refused(case, models):
+    content = copy.deepcopy(models["imputer"].content)
+    pairs = content["state"]["column_shapes_"]["dict"]
+    pairs[0][1]["record"]["fields"].update(SHAPES[case])
+    codec = CODECS[models["imputer"].kind]
+    with pytest.raises(ModelFileError, match="cannot have the shape"):
+        codec.from_record(content, models["imputer"].arrays)
+    del pairs[0]
+    with pytest.raises(ModelFileError, match="column_shapes_ must hold a shape for each column"):
+        codec.from_record(content, models["imputer"].arrays)
+    del content["state"]["column_shapes_"]  # as in files of earlier versions
+    assert codec.from_record(content, models["imputer"].arrays)._density().shapes == ()
+
+
 def test_reversed_bounds_are_refused(models):
     content = copy.deepcopy(models["imputer"].content)
     content["settings"]["bounds"] = {"dict": [["a", {"tuple": [2.0, 1.0]}]]}

@@ -13,6 +13,7 @@ from gapmix.cli.models import load_model
 from gapmix.cli.reading import read_table
 from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.estimators.shaped import find_centers
 from gapmix.estimators.warning import warn_codes
 from gapmix.kinds import look, tell
 from gapmix.plan.patterns import count_rows, find_patterns
@@ -147,7 +148,7 @@ def info(path: Path) -> ModelFacts:
         imputer.n_features_in_,
         tuple(imputer.columns_),
         tuple(mixture.weights_.tolist()),
-        tuple(tuple(row) for row in mixture.means_.tolist()),
+        tuple(tuple(row) for row in find_centers(imputer).tolist()),
         tuple(imputer.feature_names_in_[~imputer.is_categorical_].tolist()),
         _name_probabilities(imputer),
         mixture.n_iter_,

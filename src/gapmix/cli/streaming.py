@@ -41,6 +41,7 @@ from gapmix.estimators.converted import as_imputer
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.pieces import fill_source
+from gapmix.estimators.shaped import list_shapes
 from gapmix.fitting.progress import listening
 from gapmix.kinds import ColumnValues, join, look, only_limits
 from gapmix.starts.kmeans import MAX_SAMPLE
@@ -163,7 +164,9 @@ def _fit(
     layout = read_layout(place)
     schema = describe_columns(layout, reading.roles, watch)
     table = open_pieces(place, layout, schema, feature_names(schema), _memory(reading))
-    imputer = make_imputer(fitting).set_params(bounds=read_bounds(fitting.bounds, schema))
+    imputer = make_imputer(fitting).set_params(
+        bounds=read_bounds(fitting.bounds, schema), shapes=None
+    )
     ear = Ear(watch)
     with telling(watch), listening(ear.hear, _shower(place, fitting, watch)):
         mixture = GaussianMixture(
@@ -295,7 +298,7 @@ def _fill(
     possible = ready.imputer.possible()
     if writing.raw_means:
         possible = only_limits(possible)
-    parts = fill_source(mixture, source, possible)
+    parts = fill_source(mixture, source, possible, list_shapes(ready.imputer, source.d))
     with (
         telling(watch),
         writing_to(writing.path, types.names, None, watch, raw=writing.raw) as sink,

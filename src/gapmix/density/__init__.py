@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gapmix.density.fitted import (
     Density,
+    cell_scores,
     distribution,
     draw,
     fill,
@@ -16,6 +17,7 @@ from gapmix.density.fitted import (
 
 __all__ = [
     "Density",
+    "cell_scores",
     "distribution",
     "draw",
     "fill",

@@ -6,7 +6,7 @@ after its results are in their place: beside the table and what is returned ther
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,9 @@ from gapmix.em.records import Engine
 from gapmix.em.steps import look
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Block, Layout, expand, lay_out_rows, take_block
+from gapmix.shapes import Shape, list_shaped, mean_and_variance
 from gapmix.solvers import Completed, Solver
+from gapmix.solvers.contract import LOG_2PI
 from gapmix.structures.mixtures import dense_covariances, members
 from gapmix.units import Scaling, to_user
 
@@ -85,20 +87,28 @@ def _in_units(values: np.ndarray, units: Scaling | None) -> np.ndarray:
     return values if units is None else to_user(values, units)
 
 
-def fill(ready: ReadyDensity, layout: Layout, engine: Engine, *, spread: bool = False) -> Filled:
+def fill(
+    ready: ReadyDensity,
+    layout: Layout,
+    engine: Engine,
+    *,
+    spread: bool = False,
+    shapes: Sequence[Shape] = (),
+) -> Filled:
     """Return E[x | x_o] = sum_j p(j | x_o) E[x | x_o, j], and its standard deviation if asked for.
 
     The variance is the mean of the components' variances plus the variance of their means. Without
-    it, the same means in a third of the time.
+    it, the same means in a third of the time. Gaps of columns that are transformed (`shapes`) get
+    the mean and deviation of what the transform was made of; their known cells do not.
     """
-    means, units = ready.parameters.means, layout.units
+    means, units, shaped = ready.parameters.means, layout.units, list_shaped(shapes)
     n, d = layout.x.shape
     n_kept = len(means) if ready.parameters.categories else 0
-    shapes = (n, d), (n, spread * d), (n, n_kept), (n,)
-    result = Filled(*(np.empty(shape) for shape in shapes))
+    sizes = (n, d), (n, spread * d), (n, n_kept), (n,)
+    result = Filled(*(np.empty(size) for size in sizes))
 
     def fill_block(block: Block, row: np.ndarray) -> None:
-        completed = ready.solver.complete(ready.state, block, spread=spread)
+        completed = ready.solver.complete(ready.state, block, spread=spread or bool(shaped))
         log_prob, resp = look(ready.parameters, block, completed.log_density)
         result.log_prob[row] = _to_user_density(log_prob, block, units)
         each = completed.deviation + means[:, None, :]  # (K, n_b, d)
@@ -106,14 +116,21 @@ def fill(ready: ReadyDensity, layout: Layout, engine: Engine, *, spread: bool = 
         result.resp[row] = resp[:, :n_kept]
         observed = expand(block.observed, block)
         result.mean[row] = np.where(observed, layout.x[row], _in_units(mean, units))
-        if not spread:
-            return
-        variance = np.zeros_like(mean)
-        for k in range(len(each)):
-            within = expand(completed.variance[k], block)
-            variance += resp[:, k, None] * (within + (each[k] - mean) ** 2)
-        std = np.where(observed, 0.0, np.sqrt(variance))
-        result.std[row] = std if units is None else std * units.scale
+        if spread:
+            variance = np.zeros_like(mean)
+            for k in range(len(each)):
+                within = expand(completed.variance[k], block)
+                variance += resp[:, k, None] * (within + (each[k] - mean) ** 2)
+            std = np.where(observed, 0.0, np.sqrt(variance))
+            result.std[row] = std if units is None else std * units.scale
+        for j, shape in shaped:
+            gap = np.flatnonzero(~observed[:, j])
+            within = np.stack([expand(v, block)[gap, j] for v in completed.variance])
+            scale, center = (1.0, 0.0) if units is None else (units.scale[j], units.center[j])
+            parts = resp[gap].T, each[:, gap, j] * scale + center, np.sqrt(within) * scale
+            result.mean[row[gap], j], variance = mean_and_variance(shape, *parts)
+            if spread:
+                result.std[row[gap], j] = np.sqrt(variance)
 
     _visit(fill_block, layout, engine)
     return result
@@ -130,6 +147,8 @@ def quantiles(
 ) -> np.ndarray:
     """Return quantiles of every gap given the rest of its row, (len(levels), n, d).
 
+    `levels` is (m, d), each column having its own.
+
     Observed cells come back as they were. The conditional distribution of a cell is a mixture of
     the components' Gaussians, so its quantiles are roots of a sum of normal distribution functions.
     """
@@ -143,7 +162,8 @@ def quantiles(
         within = np.stack([expand(each, block)[row, column] for each in completed.variance])
         for each, level in zip(result, levels, strict=True):
             inside = np.zeros(block.x.shape)
-            inside[row, column] = mixture_quantile(float(level), resp[row].T, mean, np.sqrt(within))
+            parts = resp[row].T, mean, np.sqrt(within)
+            inside[row, column] = mixture_quantile(level[column], *parts)
             values, shown = _in_units(inside, layout.units), layout.x[place]
             each[place] = np.where(np.isnan(shown), values, shown)
 
@@ -158,27 +178,59 @@ def distribution(
 
     Values are in internal units.
     """
+
+    def add(total: np.ndarray, resp: np.ndarray, away: np.ndarray, std: np.ndarray) -> None:
+        total += resp * ndtr(away / std)
+
+    return _over_components(add, 0.0, ready, layout, values, engine)
+
+
+def cell_scores(
+    ready: ReadyDensity, layout: Layout, values: np.ndarray, engine: Engine
+) -> np.ndarray:
+    """Return log p(value of the gap | rest of the row), otherwise as `distribution`."""
+
+    def add(total: np.ndarray, resp: np.ndarray, away: np.ndarray, std: np.ndarray) -> None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.log(resp) - 0.5 * (away / std) ** 2 - np.log(std)
+            np.logaddexp(total, each - 0.5 * LOG_2PI, out=total)
+
+    return _over_components(add, -np.inf, ready, layout, values, engine)
+
+
+def _over_components(
+    add: Callable[..., None],
+    empty: float,
+    ready: ReadyDensity,
+    layout: Layout,
+    values: np.ndarray,
+    engine: Engine,
+) -> np.ndarray:
+    """Return what components add up to for the value of each gap, NaN where there is none.
+
+    `add` gets the sum so far, and a component's responsibility, distance and deviation.
+    """
     means = ready.parameters.means
     whole = np.empty(layout.x.shape)
 
-    def distribution_of_block(block: Block, row: np.ndarray) -> None:
+    def add_block(block: Block, row: np.ndarray) -> None:
         completed, resp = _complete(ready, block, spread=True)
         gaps = ~expand(block.observed, block)
-        result = np.where(gaps, 0.0, np.nan)
+        result = np.where(gaps, empty, np.nan)
         for k, mean in enumerate(means):
             away = values[row] - mean - completed.deviation[k]
             std = np.where(gaps, np.sqrt(expand(completed.variance[k], block)), 1.0)
-            result += resp[:, k, None] * ndtr(away / std)
+            add(result, resp[:, k, None], away, std)
         whole[row] = result
 
-    _visit(distribution_of_block, layout, engine)
+    _visit(add_block, layout, engine)
     return whole
 
 
 def mixture_quantile(
-    level: float, weight: np.ndarray, mean: np.ndarray, std: np.ndarray
+    level: float | np.ndarray, weight: np.ndarray, mean: np.ndarray, std: np.ndarray
 ) -> np.ndarray:
-    """Return the quantile of each one-dimensional mixture; all arguments are (K, cells).
+    """Return the quantile of each one-dimensional mixture; all others are (K, cells).
 
     It lies between the smallest and the largest quantile of the components that have a weight; the
     bracket is halved until no double is left inside, or nothing against the narrowest component.

@@ -9,6 +9,7 @@ more where a covariance is nearly singular). The number of threads changes no bi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,14 @@ from gapmix.density import conditional
 from gapmix.density.conditional import Filled, ReadyDensity, Scores
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Layout, lay_out_rows
+from gapmix.shapes import (
+    Shape,
+    forward_table,
+    inverse_table,
+    list_shaped,
+    log_derivative,
+    log_slopes,
+)
 from gapmix.solvers import SOLVERS
 from gapmix.structures.mixtures import (
     dense_covariances,
@@ -39,6 +48,7 @@ class Density(NamedTuple):
     solver: str
     n_jobs: int | None
     n_levels: np.ndarray | None = None  # (D,) levels of each column, 0 for numbers
+    shapes: tuple[Shape, ...] = ()  # of all columns, if parameters are those of transformed ones
 
 
 def marginal(density: Density, columns: np.ndarray) -> Density:
@@ -53,10 +63,13 @@ def marginal(density: Density, columns: np.ndarray) -> Density:
         n_levels = n_levels[columns]
         if not numbers.size:
             parameters = without_numbers(density.parameters)._replace(categories=tables)
-            return density._replace(parameters=parameters, units=no_units(), n_levels=n_levels)
+            return density._replace(
+                parameters=parameters, units=no_units(), n_levels=n_levels, shapes=()
+            )
     parameters = marginal_parameters(density.parameters, numbers)._replace(categories=tables)
     units = select_columns(density.units, numbers)
-    return density._replace(parameters=parameters, units=units, n_levels=n_levels)
+    shapes = tuple(density.shapes[c] for c in columns) if density.shapes else ()
+    return density._replace(parameters=parameters, units=units, n_levels=n_levels, shapes=shapes)
 
 
 def _prepare(density: Density) -> ReadyDensity:
@@ -66,15 +79,29 @@ def _prepare(density: Density) -> ReadyDensity:
         return ReadyDensity(solver, solver.prepare(parameters), parameters)
 
 
+def _split(density: Density, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return numbers, transformed as those of the fit were, and codes."""
+    return split_table(forward_table(density.shapes, x), density.n_levels)
+
+
+def _number_shapes(density: Density) -> list[Shape]:
+    """Return the shapes of the columns of numbers."""
+    n_levels = np.zeros(len(density.shapes)) if density.n_levels is None else density.n_levels
+    return [shape for shape, n in zip(density.shapes, n_levels, strict=False) if n == 0]
+
+
 def _lay_out(density: Density, numbers: np.ndarray, codes: np.ndarray) -> Layout:
     return lay_out_rows(numbers, len(density.parameters.weights), density.units, codes)
 
 
 def score(density: Density, x: np.ndarray) -> Scores:
     """Return log p(x_o) of each row, 0 for an empty one, and its share of each component."""
-    numbers, codes = split_table(x, density.n_levels)
+    numbers, codes = _split(density, x)
     with open_engine(density.n_jobs) as engine:
-        return conditional.score(_prepare(density), _lay_out(density, numbers, codes), engine)
+        scores = conditional.score(_prepare(density), _lay_out(density, numbers, codes), engine)
+    if not density.shapes:
+        return scores
+    return scores._replace(log_prob=scores.log_prob + log_slopes(density.shapes, x))
 
 
 def fill(density: Density, x: np.ndarray, *, spread: bool = False) -> Filled:
@@ -82,10 +109,15 @@ def fill(density: Density, x: np.ndarray, *, spread: bool = False) -> Filled:
 
     Categories get their most probable level, and as deviation the probability of any other.
     """
-    numbers, codes = split_table(x, density.n_levels)
+    numbers, codes = _split(density, x)
     with open_engine(density.n_jobs) as engine:
         rows = _lay_out(density, numbers, codes)
-        filled = conditional.fill(_prepare(density), rows, engine, spread=spread)
+        shapes = _number_shapes(density)
+        filled = conditional.fill(_prepare(density), rows, engine, spread=spread, shapes=shapes)
+    if shapes:
+        original = split_table(x, density.n_levels)[0]
+        np.copyto(filled.mean, original, where=~np.isnan(original))
+        filled.log_prob[:] += log_slopes(density.shapes, x)
     if density.n_levels is None or not is_mixed(density.n_levels):
         return filled
     shares = _level_probabilities(density, codes, filled.resp)
@@ -119,13 +151,16 @@ def _level_probabilities(
 def quantiles(density: Density, x: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Return quantiles of every gap given the rest of its row, (len(levels), n, D).
 
+    `levels` is (m,), or (m, D) for columns with levels of their own.
     Observed values come back as they were. Categories have none: their gaps stay NaN.
     """
-    numbers, codes = split_table(x, density.n_levels)
+    numbers, codes = _split(density, x)
     with open_engine(density.n_jobs) as engine:
         rows = _lay_out(density, numbers, codes)
-        values = conditional.quantiles(_prepare(density), rows, levels, engine)
-    return _with_columns(density, values, x)
+        each = np.broadcast_to(levels.reshape(len(levels), -1), (len(levels), x.shape[1]))
+        each = np.nan_to_num(split_table(each, density.n_levels)[0], nan=0.5)
+        values = conditional.quantiles(_prepare(density), rows, each, engine)
+    return inverse_table(density.shapes, _with_columns(density, values, x), x)
 
 
 def distribution(density: Density, x: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -133,11 +168,30 @@ def distribution(density: Density, x: np.ndarray, values: np.ndarray) -> np.ndar
 
     NaN in all columns of categories, too.
     """
-    numbers, codes = split_table(x, density.n_levels)
-    inside = scaling.to_internal(split_table(values, density.n_levels)[0], density.units)
+    return _of_cells(conditional.distribution, density, x, values)
+
+
+def cell_scores(density: Density, x: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return log p(value of the gap | rest of the row), otherwise as `distribution`."""
+    found = _of_cells(conditional.cell_scores, density, x, values)
+    if density.n_levels is None:
+        found -= np.log(density.units.scale)
+    else:
+        found[:, density.n_levels == 0] -= np.log(density.units.scale)
+    for j, shape in list_shaped(density.shapes):
+        found[:, j] += log_derivative(shape, values[:, j])
+    return found
+
+
+def _of_cells(
+    measure: Callable[..., np.ndarray], density: Density, x: np.ndarray, values: np.ndarray
+) -> np.ndarray:
+    """Return what `conditional` finds of values (n, D) of the gaps of x, NaN elsewhere."""
+    numbers, codes = _split(density, x)
+    inside = scaling.to_internal(_split(density, values)[0], density.units)
     with open_engine(density.n_jobs) as engine:
         rows = _lay_out(density, numbers, codes)
-        found = conditional.distribution(_prepare(density), rows, inside, engine)
+        found = measure(_prepare(density), rows, inside, engine)
     return _with_columns(density, found, np.full_like(x, np.nan))
 
 
@@ -152,7 +206,7 @@ def _with_columns(density: Density, numbers: np.ndarray, x: np.ndarray) -> np.nd
 
 def draw(density: Density, x: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
     """Return draws of the gaps given the rest of each row, (n_draws, n, D)."""
-    numbers, codes = split_table(x, density.n_levels)
+    numbers, codes = _split(density, x)
     ready = _prepare(density)
     with open_engine(density.n_jobs) as engine:
         resp = conditional.score(ready, _lay_out(density, numbers, codes), engine).resp
@@ -161,10 +215,10 @@ def draw(density: Density, x: np.ndarray, n_draws: int, rng: np.random.Generator
     draws *= density.units.scale  # in place: draws are as large as several tables
     draws += density.units.center
     np.copyto(draws, numbers, where=~np.isnan(numbers))
-    if density.n_levels is None or not is_mixed(density.n_levels):
-        return draws
-    levels = _draw_levels(density, chosen, rng)
-    return join_table(draws, np.where(codes < 0, levels, codes), density.n_levels)
+    if density.n_levels is not None and is_mixed(density.n_levels):
+        levels = _draw_levels(density, chosen, rng)
+        draws = join_table(draws, np.where(codes < 0, levels, codes), density.n_levels)
+    return inverse_table(density.shapes, draws, x)
 
 
 def _draw_levels(density: Density, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -187,6 +241,6 @@ def sample_rows(
     for k, chol in enumerate(np.linalg.cholesky(dense_covariances(inside))):
         noise[labels == k] = noise[labels == k] @ chol.T
     rows = density.parameters.means[labels] + noise * density.units.scale
-    if density.n_levels is None or not is_mixed(density.n_levels):
-        return rows, labels
-    return join_table(rows, _draw_levels(density, labels, rng), density.n_levels), labels
+    if density.n_levels is not None and is_mixed(density.n_levels):
+        rows = join_table(rows, _draw_levels(density, labels, rng), density.n_levels)
+    return inverse_table(density.shapes, rows, np.full_like(rows, np.nan)), labels

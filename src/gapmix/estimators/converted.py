@@ -10,6 +10,7 @@ from gapmix.estimators.base import HANDED_ON
 from gapmix.estimators.bounds import read_bounds
 from gapmix.estimators.imputer import GaussianMixtureImputer, store_columns
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.shaped import store_shapes
 from gapmix.estimators.validation import column_names
 from gapmix.kinds import ColumnValues
 
@@ -40,6 +41,7 @@ def as_imputer(
         del imputer.mixture_.feature_names_in_  # rows are given to it without names
     imputer.is_categorical_, imputer.categories_ = mixture.is_categorical_, mixture.categories_
     store_columns(imputer, seen)
+    store_shapes(imputer)
     imputer.indicated_ = np.empty(0, dtype=int)
     imputer.n_components_, imputer.n_iter_ = len(mixture.weights_), mixture.n_iter_
     return imputer
@@ -59,6 +61,7 @@ def on_matrices(imputer: GaussianMixtureImputer) -> GaussianMixtureImputer:
         if np.isfinite(low) or np.isfinite(high)
     } or None
     made.column_kinds_ = dict(enumerate(imputer.column_kinds_.values()))
+    made.column_shapes_ = dict(enumerate(imputer.column_shapes_.values()))
     made.__dict__.pop("feature_names_in_", None)
     made.is_categorical_ = np.zeros(imputer.n_features_in_, dtype=bool)
     made.categories_, made.missing_values = [], np.nan

@@ -24,6 +24,7 @@ from gapmix.estimators.returned import (
     restore_levels,
     to_container,
 )
+from gapmix.estimators.shaped import find_shapes, list_shapes, store_shapes
 from gapmix.estimators.validation import (
     column_names,
     keeping_last_fit,
@@ -48,6 +49,7 @@ from gapmix.kinds import (
 )
 from gapmix.selection.choose import Task, choose
 from gapmix.selection.sizes import nominal_coverage
+from gapmix.shapes import forward_table
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -90,6 +92,11 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     column_kinds : 'auto' or dict, default='auto'
         What columns of numbers are, `{column: kind}` for those that are not what they look like:
         'number', 'whole', 'two-valued', 'share' (from 0 to 1) or 'positive' (not below 0).
+    shapes : 'auto', dict or None, default='auto'
+        Which columns of numbers are transformed before the fit, `{column: name}` with 'log' (above
+        0, or the lower of its `bounds`), 'logit' (between its bounds, or 0 and 1) or 'yeo-johnson'.
+        'auto' does so if hidden cells become more probable and are filled as well, and tries
+        'logit' where bounds or `column_kinds` declare both ends. What is returned has X's units.
     use_target : bool, default=False
         Model the target y together with the columns. `fit_transform` then lets rows see their
         target; `transform` does not need it.
@@ -106,13 +113,14 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     Attributes
     ----------
     mixture_ : GaussianMixture
-        The fitted mixture, of the columns and, with `use_target`, the targets after them.
+        The fitted mixture, of the columns and, with `use_target`, the targets after them; columns
+        that `column_shapes_` transforms are in it as transformed.
     selection_ : tuple of Candidate
         The sizes tried: n_components, error, log_score, n_iter, seconds, share. Empty if the
         size was given. `pandas.DataFrame(imputer.selection_)` shows it as a table.
-    calibration_ : ndarray or None
-        Coverage to ask of the model for coverages from 0 to 1, found on hidden cells; None if the
-        size was given.
+    calibration_ : ndarray of shape (n_features, n_coverages), or None
+        Coverage to ask of the model for coverages from 0 to 1, found on hidden cells of each
+        column; None if the size was given.
     n_components_ : int
         Number of components of the mixture.
     n_iter_ : int
@@ -134,6 +142,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     column_values_ : tuple of ColumnValues
         For each column what its values showed: how many there were, lowest, highest, digits behind
         the point, and the values themselves if they are few. Empty for categories.
+    column_shapes_ : dict
+        How each column is transformed, by name or number: a `gapmix.shapes.Shape`, with the name
+        'identity' for those that are not.
     columns_ : list of dict
         Of a model that `gapmix fit` wrote: name, kind, whole and levels of each column of its
         table, those that are not used as well.
@@ -178,6 +189,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     bounds: dict[Any, tuple[float | None, float | None]] | None = None
     limits: str | None = "seen"
     column_kinds: Any = "auto"
+    shapes: Any = "auto"
     use_target: bool = False
 
     # ---------------------------------------------------------------- fitting
@@ -207,7 +219,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         if targets is None:
             return self._finish(X, x, self._fill(x))
         joint = np.column_stack([x, targets])
-        filled = density.fill(self.mixture_._density(), joint).mean[:, : x.shape[1]]
+        filled = density.fill(self._joint_density(), joint).mean[:, : x.shape[1]]
         return self._finish(X, x, self._within(x, filled))
 
     @keeping_last_fit
@@ -236,15 +248,19 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
             n_levels = np.append(n_levels, np.zeros(targets.shape[1], dtype=int))
         wanted, task = self._wanted(), Task(joint, weight, all_names, n_levels=n_levels)
         warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
-        chosen = choose(wanted, task)
+        shapes = find_shapes(self, wanted, task)
+        ends = any_fraction(self.possible(drawn=True))
+        chosen = choose(wanted, task._replace(shapes=shapes, possible=ends))
         warn_of_stops(chosen.advice)
         gaps = np.isnan(known).any(axis=0)
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
         self.__dict__.pop("columns_", None)  # of another table
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
         warn_of_rare([self.mixture_], all_names)
+        store_shapes(self, shapes)
         self.selection_ = chosen.candidates
-        self.calibration_ = chosen.calibration
+        told = chosen.calibration
+        self.calibration_ = None if told is None else told[: x.shape[1]]
         self.n_components_ = len(self.mixture_.weights_)
         self.n_iter_ = chosen.fitted.n_iter
         return x, targets
@@ -345,16 +361,22 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
 
     def _density(self) -> Density:
         """Return the density of the columns, the target integrated out."""
-        whole = self.mixture_._density()._replace(n_jobs=self.n_jobs)
+        whole = self._joint_density()
         if self.mixture_.n_features_in_ == self.n_features_in_:
             return whole
         return density.marginal(whole, np.arange(self.n_features_in_))
+
+    def _joint_density(self) -> Density:
+        """Return the density of the columns and of the targets, if these are modelled."""
+        whole = self.mixture_._density()._replace(n_jobs=self.n_jobs)
+        return whole._replace(shapes=list_shapes(self, self.mixture_.n_features_in_))
 
     def _read(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         x = read_table(self, X, reset=False, missing_values=self.missing_values)
         model = self._density()
-        check_reach(x, model.units, column_names(self), model.n_levels)
+        y, names = forward_table(model.shapes, x), column_names(self)
+        check_reach(y, model.units, names, model.n_levels)
         return x
 
     def possible(self, *, drawn: bool = False) -> Possible:

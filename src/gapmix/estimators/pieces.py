@@ -20,6 +20,7 @@ from gapmix.estimators.validation import column_names
 from gapmix.estimators.warning import warn_user
 from gapmix.fitting.spec import Running
 from gapmix.kinds import Possible
+from gapmix.shapes import Shape
 from gapmix.storage.extras import need
 from gapmix.storage.tablefiles import writing_table
 
@@ -94,9 +95,15 @@ def _to_columns(mixture: GaussianMixture, part: FilledPiece) -> Any:
 
 
 def fill_source(
-    mixture: GaussianMixture, source: Source, possible: Possible | None = None
+    mixture: GaussianMixture,
+    source: Source,
+    possible: Possible | None = None,
+    shapes: tuple[Shape, ...] = (),
 ) -> Iterator[FilledPiece]:
-    """Yield every piece with its gaps filled by what is `possible`, by the mixture's engine."""
+    """Yield every piece with its gaps filled by what is `possible`, by the mixture's engine.
+
+    `shapes` are the transforms of the columns that the mixture is of, if there are any.
+    """
     if source.d != mixture.n_features_in_:
         raise ValueError(
             f"The table has {source.d} columns, and the mixture was fitted to "
@@ -111,4 +118,5 @@ def fill_source(
     labels = column_names(mixture)
     source = code_source(source, mixture.is_categorical_, mixture.categories_, labels)
     running = Running(mixture.n_jobs, mixture.engine)
-    return pieces.fill_pieces(mixture._density(), source, running, possible)
+    model = mixture._density()._replace(shapes=shapes)
+    return pieces.fill_pieces(model, source, running, possible)

@@ -286,6 +286,7 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
             state=(
                 *("selection_", "calibration_", "n_components_", "n_iter_"),
                 *("indicated_", "constant_", "columns_", "column_kinds_", "column_values_"),
+                "column_shapes_",
             ),
             check=check_imputer,
         ),

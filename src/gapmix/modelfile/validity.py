@@ -15,10 +15,12 @@ from gapmix.categories import Tables, count_levels, split
 from gapmix.estimators.bounds import read_bounds
 from gapmix.estimators.imputer import store_columns
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.shaped import store_shapes
 from gapmix.estimators.validation import column_names
 from gapmix.kinds import ANY, CATEGORY, KINDS, MOST_CODES, TWO_VALUED, ColumnValues
 from gapmix.selection.classes import COOLEST, HOTTEST
 from gapmix.selection.sizes import Candidate
+from gapmix.shapes import IDENTITY, Shape, can_be
 from gapmix.storage.recordfile import ModelFileError
 from gapmix.units import select_columns, to_user
 
@@ -64,9 +66,10 @@ def check_imputer(imputer: Any) -> None:
         raise ModelFileError(f"The mixture has {mixture.n_features_in_} columns, the table {d}.")
     _check_size(imputer)
     _check_selection(_held(imputer, "selection_", tuple))
-    _check_calibration(_held(imputer, "calibration_", np.ndarray, type(None)))
+    _check_calibration(_held(imputer, "calibration_", np.ndarray, type(None)), d)
     _check_constant(imputer, np.arange(d))
     _check_columns(imputer)
+    _check_shapes(imputer)
     places = _held(imputer, "indicated_", np.ndarray)
     if places.dtype != np.int64 or places.ndim != 1 or not np.isin(places, np.arange(d)).all():
         raise ModelFileError(f"indicated_ must hold numbers of the {d} columns.")
@@ -209,6 +212,21 @@ def _check_columns(imputer: Any) -> None:
             raise ModelFileError(f"A column of kind {kind!r} cannot have {each}.")
 
 
+def _check_shapes(imputer: Any) -> None:
+    """Check how columns are transformed; those of earlier files are not."""
+    if not hasattr(imputer, "column_shapes_"):
+        store_shapes(imputer)
+        return
+    shapes = _held(imputer, "column_shapes_", dict)
+    if list(shapes) != list(imputer.column_kinds_):
+        raise ModelFileError("column_shapes_ must hold a shape for each column.")
+    for shape, kind in zip(shapes.values(), imputer.column_kinds_.values(), strict=True):
+        right = type(shape) is Shape and type(shape.name) is str
+        right = right and all(type(value) is float for value in shape[1:]) and can_be(shape)
+        if not right or (shape != Shape() and (kind == CATEGORY or shape.name == IDENTITY)):
+            raise ModelFileError(f"A column of kind {kind!r} cannot have the shape {shape}.")
+
+
 def _can_be(each: Any) -> bool:
     """Tell whether these are the values of a column."""
     if type(each) is not ColumnValues or not all(
@@ -246,10 +264,12 @@ def _check_levels(estimator: Any, mixture: GaussianMixture) -> None:
             )
 
 
-def _check_calibration(calibration: np.ndarray | None) -> None:
+def _check_calibration(calibration: np.ndarray | None, d: int) -> None:
+    """Check the curves of the columns; files of earlier versions have one for all."""
     if calibration is None:
         return
-    right = calibration.ndim == 1 and calibration.size > 1 and calibration.dtype == np.float64
+    right = calibration.dtype == np.float64 and calibration.shape[:-1] in ((), (d,))
+    right = right and calibration.ndim > 0 and calibration.shape[-1] > 1
     if not right or not ((calibration >= 0) & (calibration <= 1)).all():
         raise ModelFileError("calibration_ must hold at least two numbers from 0 to 1.")
     if (np.diff(calibration) < 0).any():

@@ -15,6 +15,7 @@ import numpy as np
 from gapmix.kinds import ColumnValues
 from gapmix.plan.forests import TreeOptions
 from gapmix.selection.sizes import Candidate
+from gapmix.shapes import Shape
 from gapmix.storage.recordfile import ModelFileError
 
 MAX_DEPTH = 8
@@ -23,7 +24,9 @@ SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 FLOATS = ("float16", "float32", "float64")
 WHOLE = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 # Named tuples that may stand in a file.
-RECORDS: dict[str, Any] = {each.__name__: each for each in (TreeOptions, Candidate, ColumnValues)}
+RECORDS: dict[str, Any] = {
+    each.__name__: each for each in (TreeOptions, Candidate, ColumnValues, Shape)
+}
 RANDOM = (np.random.RandomState, np.random.Generator, np.random.SeedSequence)
 
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gapmix.estimators.shaped import find_centers
 from gapmix.report.subject import Subject
 from gapmix.selection.sizes import measure_spread
 
@@ -58,7 +59,7 @@ def describe_model(subject: Subject) -> ModelFacts:
     order = np.argsort(-mixture.weights_, kind="stable")
     numbers = np.array([j for j in range(d) if j not in subject.levels], dtype=int)
     means = np.tile(overall, (len(order), 1))
-    means[:, numbers] = mixture.means_[order][:, : len(numbers)]
+    means[:, numbers] = find_centers(imputer)[order]
     deviations = (means - overall) / np.where(spread > 0, spread, np.inf)
     profiles = tuple(
         Profile(

@@ -71,6 +71,9 @@ def contender(
     declared = {place: kind for place, kind in kinds.items() if kind in DECLARED}
     changed: dict[str, Any] = {"bounds": bounds or None, "use_target": False}
     changed["column_kinds"] = "auto" if imputer.column_kinds == "auto" else declared
+    if isinstance(imputer.shapes, dict):
+        shapes = enumerate(imputer.column_shapes_[j].name for j in columns.tolist())
+        changed["shapes"] = dict(shapes)
     changed |= {"add_indicator": False, "verbose": 0, "categorical_features": categories or None}
     kept = [each.n_components for each in imputer.selection_ if each.share > 0]
     if kept:

@@ -18,11 +18,13 @@ from gapmix.fitting.matrix import Matrix, are_useful, as_table, make_matrix
 from gapmix.fitting.progress import showing
 from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
+from gapmix.kinds import Possible, find_spans
 from gapmix.selection import judging, sizes
 from gapmix.selection.effort import EFFORTS, Effort, Spend, count_iterations
 from gapmix.selection.hiding import hide, hide_rows
 from gapmix.selection.judging import Hidden, Told
 from gapmix.selection.sizes import Candidate
+from gapmix.shapes import Shape, forward_table
 from gapmix.structures.mixtures import parameters_to_internal, parameters_to_user, unite
 from gapmix.units import Scaling
 
@@ -43,6 +45,8 @@ class Task(NamedTuple):
     units: Scaling | None = None  # of a larger table, if this is part of one
     pooled: np.ndarray | None = None  # (d, d) covariance to shrink to, if it is known
     n_levels: np.ndarray | None = None  # (D,) levels of the columns, 0 for numbers
+    possible: Possible | None = None  # values that ends of intervals are brought to, if not all are
+    shapes: tuple[Shape, ...] = ()  # transforms of the columns before the fit, if there are any
 
 
 class Wanted(NamedTuple):
@@ -71,9 +75,15 @@ class Chosen(NamedTuple):
 
 def read_rows(task: Task, spec: Spec) -> Matrix:
     """Return the rows of a task as a fit sees them."""
+    x = forward_table(task.shapes, task.x)
     return make_matrix(
-        task.x, task.weight, task.names, spec.covariance_type, task.units, n_levels=task.n_levels
+        x, task.weight, task.names, spec.covariance_type, task.units, n_levels=task.n_levels
     )
+
+
+def model_of(fitted: Fitted, task: Task, n_jobs: int | None) -> Density:
+    """Return the density of a task's rows, in their own units, under a mixture fitted to them."""
+    return density_of(fitted, n_jobs)._replace(shapes=task.shapes)
 
 
 def fit_size(
@@ -142,7 +152,7 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     def judge(n_components: int) -> Candidate:
         began = time.perf_counter()
         fitted = _fit_within(wanted, n_components, matrix, task, wanted.effort.compared)
-        answer = judging.ask(density_of(fitted, wanted.running.n_jobs), cells)
+        answer = judging.ask(model_of(fitted, task, wanted.running.n_jobs), cells)
         fits[n_components], told[n_components] = fitted, answer
         loss = -answer.log_score if task.whole_rows else judging.measure_loss(cells, answer)
         error = judging.measure_error(cells, answer.mean)
@@ -168,11 +178,10 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     parts = [part for each in kept for part in _fit_all(wanted, whole, task, fits, each)]
     calibration = None
     if not task.whole_rows:
-        compared = [fits[each.n_components] for each in kept]
-        together = unite(
-            [each.parameters for each in compared], np.array([each.share for each in kept])
-        )
-        model = density_of(blind._replace(parameters=together), wanted.running.n_jobs)
+        # What is united has other quantiles than its best part: calibrate what is alike.
+        compared = [fits[each.n_components].parameters for each in kept]
+        together = unite(compared, np.array([each.share for each in kept]))
+        model = model_of(blind._replace(parameters=together), task, wanted.running.n_jobs)
         calibration = _calibrate(model, sample, cells)
     weights = np.repeat([each.share for each in kept], wanted.effort.n_starts)
     united = _unite(parts, weights / wanted.effort.n_starts, whole, wanted.running.n_jobs)
@@ -226,18 +235,29 @@ def _hide(task: Task, rng: np.random.Generator) -> np.ndarray:
 def _calibrate(model: Density, sample: Task, cells: Hidden) -> np.ndarray | None:
     """Return how to ask for intervals so that they hold what they should, judged by hidden cells.
 
-    Columns that do not vary say nothing about it.
+    (D, N_QUANTILES); columns that do not vary, and categories, say nothing about it.
     """
     varies = cells.spread > 0
     judged = cells.hidden & varies
     row = np.flatnonzero(judged.any(axis=1))
     if not row.size:
         return None
-    inside = density.distribution(model, cells.shown[row], cells.x[row])[judged[row]]
-    weight = cells.weight[np.nonzero(judged)[0]]
+    ends = [cells.x[row]]
+    if sample.possible is not None:
+        ends = list(find_spans(sample.possible, ends[0]))
+    below = [density.distribution(model, cells.shown[row], each)[judged[row]] for each in ends]
+    widths = np.maximum(np.maximum(2.0 * below[0] - 1.0, 1.0 - 2.0 * below[-1]), 0.0)
+    at, column = np.nonzero(judged)
     known = sample.weight @ ~np.isnan(sample.x[:, varies]) / sample.weight.sum()  # share of cells
     n_rows = _count_rows(sample) * float(known.mean())
-    return sizes.calibrate_intervals(inside, weight, n_rows, float(known.sum()))
+    common = sizes.calibrate_intervals(
+        widths, cells.weight[at], sizes.expect_widths(n_rows, float(known.sum()))
+    )
+    each = [
+        sizes.calibrate_intervals(widths[column == j], cells.weight[at[column == j]], common)
+        for j in range(len(varies))
+    ]
+    return np.stack(each)
 
 
 def _count_rows(task: Task) -> int:

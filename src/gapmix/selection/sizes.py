@@ -21,7 +21,7 @@ SMALLEST_LOG_GAIN = 0.01  # and of the log score, in nats of a cell
 N_UNITED = 3  # sizes united,
 SMALLEST_SHARE = 0.05  # unless they would have less
 N_QUANTILES = 201  # of the widths that calibrate intervals
-PRIOR_CELLS = 100  # evenly spaced widths added to them
+PRIOR_CELLS = 100  # what expected widths count for beside them
 LARGEST_COVERAGE = 1.0 - 1e-9
 
 
@@ -107,22 +107,21 @@ def share(
     return tuple(each._replace(share=of_size.get(each.n_components, 0.0)) for each in tried)
 
 
-def calibrate_intervals(
-    probability: np.ndarray, weight: np.ndarray, n_rows: float, d: float
-) -> np.ndarray:
-    """Return how wide a central interval had to be to hold each hidden cell, as sorted quantiles.
+def calibrate_intervals(widths: np.ndarray, weight: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Return how wide central intervals had to be to hold hidden cells, as sorted quantiles.
 
-    `probability` is P(gap <= true value) of the hidden cells, which count by their weight. If the
-    model were exact, the widths |2 p - 1| would be uniform; where it is too sure of itself they
-    pile up near 1. The result has `N_QUANTILES` entries, entry i being what to ask of the model for
-    a coverage of i / (N - 1).
-    As many widths as `PRIOR_CELLS` are added, those to be expected of a fit to `n_rows` rows of `d`
-    columns, so that few cells change little, and small tables have wider intervals.
+    `widths` is the coverage to ask of the model for an interval that just holds the cell, and cells
+    count by their weight. If the model were exact, widths would be uniform; where it is too sure of
+    itself they pile up near 1. The result has `N_QUANTILES` entries, entry i being what to ask of
+    the model for a coverage of i / (N - 1).
+    The widths `expected` before any was seen are added as if they were `PRIOR_CELLS` more, so that
+    few cells change little: those of a fit to a small table, for the cells of all columns; those of
+    all columns, for the cells of one.
     """
-    widths = np.concatenate([np.abs(2.0 * probability - 1.0), expect_widths(n_rows, d)])
-    weights = np.concatenate([weight, np.ones(PRIOR_CELLS)])
+    both = np.concatenate([widths, expected])
+    weights = np.concatenate([weight, np.full(len(expected), PRIOR_CELLS / len(expected))])
     levels = np.linspace(0.0, 1.0, N_QUANTILES)
-    quantiles: np.ndarray = np.quantile(widths, levels, weights=weights, method="inverted_cdf")
+    quantiles: np.ndarray = np.quantile(both, levels, weights=weights, method="inverted_cdf")
     return quantiles
 
 
@@ -140,9 +139,13 @@ def expect_widths(n_rows: float, d: float) -> np.ndarray:
     return widths
 
 
-def nominal_coverage(coverage: float, calibration: np.ndarray | None) -> float:
-    """Return the coverage to ask of the model so that intervals hold what was asked for."""
+def nominal_coverage(coverage: float, calibration: np.ndarray | None) -> np.ndarray:
+    """Return the coverage to ask of the model so that intervals hold what was asked for.
+
+    One for each column (D,), or one for all (), as in files of earlier versions.
+    """
     if calibration is None:
-        return coverage
-    grid = np.linspace(0.0, 1.0, len(calibration))
-    return float(np.clip(np.interp(coverage, grid, calibration), 0.0, LARGEST_COVERAGE))
+        return np.asarray(coverage)
+    grid = np.linspace(0.0, 1.0, calibration.shape[-1])
+    found = np.array([np.interp(coverage, grid, each) for each in np.atleast_2d(calibration)])
+    return np.clip(found.reshape(calibration.shape[:-1]), 0.0, LARGEST_COVERAGE)
