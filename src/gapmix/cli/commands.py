@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import App, Parameter
 
-from gapmix.cli.files import check_files
+from gapmix.cli.files import check_files, to_output
 from gapmix.cli.options import (
     COLUMNS,
     HIDDEN,
@@ -82,15 +82,22 @@ class Outcome(NamedTuple):
 
 READ, USE, FIT, SHOW = ReadOptions(), ColumnOptions(), FitOptions(), Shown()
 WHOLE = PieceOptions()
-TablePath = Annotated[str, Parameter(help="CSV, TSV or Parquet file")]
+TablePath = Annotated[
+    str, Parameter(help="CSV (also .gz, .zst), TSV or Parquet file; - is standard input")
+]
 BigTablePath = Annotated[
-    str, Parameter(help="CSV, TSV, Parquet or .npy file, or a folder of Parquet files")
+    str,
+    Parameter(
+        help="CSV (also .gz, .zst), TSV, Parquet or .npy file, a folder of Parquet files; "
+        "- is standard input"
+    ),
 ]
 OutputPath = Annotated[
     Path | None,
     Parameter(
         name=["--output", "-o"],
-        help="File to write, CSV, TSV or Parquet by its ending; standard output by default",
+        help="File to write, by its ending: .csv, .tsv, .csv.gz, .csv.zst, .parquet; standard "
+        "output by default, or as -",
         group=WRITTEN,
     ),
 ]
@@ -127,6 +134,7 @@ def impute(
         bool, flag("Write means as they are, not as values of the column")
     ] = False,
     raw: Annotated[bool, flag("Write texts that look like formulas without a leading '")] = False,
+    force: Annotated[bool, flag("Let --output take the place of the table itself")] = False,
     read: ReadOptions = READ,
     columns: ColumnOptions = USE,
     fit: FitOptions = FIT,
@@ -134,6 +142,7 @@ def impute(
     show: Shown = SHOW,
 ) -> Outcome:
     """Fill the gaps of a table."""
+    output = to_output(output)
     writing = Writing(
         output,
         draws,
@@ -146,7 +155,7 @@ def impute(
         pieces.checkpoint,
     )
     check_writing(writing)
-    check_files({"the table": table, "the model": model}, writing, show.plots)
+    check_files({"the table": table, "the model": model}, writing, show.plots, force=force)
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
     if model is not None and save_model is not None:
@@ -206,6 +215,7 @@ def score(
     show: Shown = SHOW,
 ) -> Outcome:
     """Write how probable each row is: the log density of what it shows."""
+    output = to_output(output)
     check_files({"the table": table, "the model": model}, {"--output": output}, show.plots)
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
@@ -226,6 +236,7 @@ def sample(
     show: Shown = SHOW,
 ) -> Outcome:
     """Write new rows drawn from a model."""
+    output = to_output(output)
     check_files({"the model": model}, {"--output": output}, show.plots)
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")

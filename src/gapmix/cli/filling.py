@@ -43,7 +43,7 @@ from gapmix.tables.schema import (
     name_columns,
 )
 from gapmix.tables.sink import Sink, refuse_types, writing
-from gapmix.tables.source import open_table
+from gapmix.tables.source import name_table, open_table
 from gapmix.wording import count
 
 SAMPLE_ROWS = 50_000  # drawn in one go
@@ -294,7 +294,7 @@ def _match(
     apply_options(imputer, fitting, match.schema)
     tell_extra(match.schema, watch)
     marks = marks_of(imputer, reading.missing_values)
-    watch.stage(f"Reading {source.path.name}", source.n_rows)
+    watch.stage(f"Reading {name_table(path)}", source.n_rows)
     loose = find_columns(source.names, reading.roles.numbers, "--numbers")
     kept = find_columns(source.names, reading.roles.keep, "--keep")
     roles = [  # of categories only gaps are counted: a model knows their levels

@@ -21,7 +21,7 @@ from gapmix.tables.schema import (
     find_kept,
     unique_names,
 )
-from gapmix.tables.source import Source, open_table
+from gapmix.tables.source import Source, name_table, open_table
 from gapmix.wording import quote
 
 Bounds = dict[str, tuple[float | None, float | None]]  # by the name of a feature
@@ -42,7 +42,7 @@ def read_table(path: str | Path, reading: Reading, watch: Watch) -> OpenTable:
     roles = assign_roles(source.names, reading.roles)
     kept = find_kept(source.names, reading.roles, roles)
     limit = find_limit(reading)
-    watch.stage(f"Reading {Path(path).name}", source.n_rows)
+    watch.stage(f"Reading {name_table(path)}", source.n_rows)
     seen = scan(source, roles, marks, kept=kept, max_bytes=limit, progress=watch.step)
     for note in seen.notes:
         watch.note(note)

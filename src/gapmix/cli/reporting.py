@@ -29,6 +29,7 @@ from gapmix.tables.schema import (
     features,
     unique_names,
 )
+from gapmix.tables.source import locate, name_table
 from gapmix.wording import count, label, listed
 
 SAID = {  # of one column, of several
@@ -78,7 +79,7 @@ def report(
         as_imputer(imputer),
         matrix,
         feature_names(schema),
-        Path(path).name,
+        name_table(path),
         fitting.seed,
         _describe_columns(schema),
         _describe_file(path, table, checksum),
@@ -121,11 +122,11 @@ def _describe_file(
     path: str | Path, table: OpenTable, checksum: str
 ) -> tuple[tuple[str, str], ...]:
     schema = table.scan.schema
-    size = os.path.getsize(path)
+    size = os.path.getsize(locate(path))
     return (
         (
             "Table",
-            f"{Path(path).name}, {count(size, 'byte')}, {count(schema.n_rows, 'row')}, "
+            f"{name_table(path)}, {count(size, 'byte')}, {count(schema.n_rows, 'row')}, "
             f"{count(len(schema.columns), 'column')}",
         ),
         ("Checksum", f"SHA-256 {checksum} of the file"),
@@ -136,9 +137,9 @@ def _checksum(path: str | Path) -> str:
     """Return the SHA-256 of a file; what is wrong with it is told when it is read."""
     digest = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
+        with open(locate(path), "rb") as file:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
-    except OSError:
+    except (OSError, CallError):
         return "unknown"
     return digest.hexdigest()

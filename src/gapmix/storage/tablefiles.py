@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from gapmix.storage.atomicfile import Replacement
+from gapmix.storage.compressed import compressing
 from gapmix.storage.extras import need
 
 PARQUET = (".parquet", ".pq")
@@ -46,8 +47,9 @@ def writing_table(
 ) -> Iterator[Write]:
     """Open a table to write, Parquet by the ending of its name, otherwise text in a dialect.
 
-    None is standard output. What is yielded adds rows: a polars frame, a pyarrow table or an array
-    of floats (n, d), its columns in the order of `names` and of the same types each time.
+    Text is compressed if the name ends in .gz or .zst. None is standard output. What is yielded
+    adds rows: a polars frame, a pyarrow table or an array of floats (n, d), its
+    columns in the order of `names` and of the same types each time.
     """
     if path is None:
         yield _TextTable(sys.stdout.buffer, names, dialect).write
@@ -55,7 +57,8 @@ def writing_table(
         return
     with Replacement(path) as stream:
         if not is_parquet(path):
-            yield _TextTable(stream, names, dialect).write
+            with compressing(stream, path) as packed:
+                yield _TextTable(packed, names, dialect).write
             return
         with closing(_ParquetTable(stream, names)) as table:
             yield table.write

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gapmix.storage.compressed import inner_suffix
 from gapmix.storage.tablefiles import PLAIN, Dialect, Write, is_parquet, to_polars, writing_table
 from gapmix.tables.cells import guard_formulas
 from gapmix.tables.schema import CallError
@@ -63,7 +64,7 @@ def refuse_types(path: Path | None, types: Mapping[str, Any]) -> None:
 def output_dialect(path: Path | None, source: Dialect | None) -> Dialect:
     """Return the dialect to write: that of the input, with tabs if the name asks for them."""
     dialect = PLAIN if source is None else source
-    suffix = "" if path is None else path.suffix.lower()
+    suffix = inner_suffix(path)
     delimiter = dialect.delimiter
     if suffix in TABS:
         delimiter = "\t"

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gapmix.storage.compressed import open_bytes
 from gapmix.storage.tablefiles import Dialect
 from gapmix.tables.dialect import TableError, parse_record
 
@@ -115,8 +116,8 @@ def _records(path: Path, dialect: Dialect) -> Iterator[bytes]:
 def _pieces(path: Path, dialect: Dialect) -> Iterator[bytes]:
     """Yield the file as UTF-8, without byte order mark, lone carriage returns as new lines."""
     skip = len("\ufeff".encode(dialect.encoding)) if dialect.bom else 0
-    with path.open("rb") as file:
-        file.seek(skip)
+    with open_bytes(path) as file:
+        file.read(skip)
         decoder = codecs.getincrementaldecoder(dialect.encoding)()
         place = skip
         while True:
