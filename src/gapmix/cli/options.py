@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ from cyclopts import Group, Parameter
 from gapmix.cli.requests import Fitting, Reading, Streaming, Writing
 from gapmix.tables.dialect import Given
 from gapmix.tables.schema import CallError, Roles
+from gapmix.wording import listed
 
 HIDDEN = Group("What is hidden", sort_key=0)
 WRITTEN = Group("What is written", sort_key=0)
@@ -21,6 +23,12 @@ MODEL = Group("How the mixture is fitted", sort_key=3)
 PIECES = Group("Tables in pieces: Parquet, folders of it, .npy", sort_key=4)
 SHOWN = Group("What is shown", sort_key=5)
 DEFAULTS = Fitting()
+OF_A_FIT = (  # what a model that was fitted before is not changed by
+    *("columns", "leave_out", "categories", "components", "covariance", "starts", "max_iter"),
+    *("tol", "strict", "plots"),
+)
+OF_FILLING = ("bounds", "no_limits", "keep")
+WITH_MODEL = "with --model, which is applied as it was fitted"
 
 
 def _list(help_text: str, group: Group, **more: Any) -> Any:
@@ -228,6 +236,19 @@ def read_request(read: ReadOptions, columns: ColumnOptions, row_id: str | None =
     """Return how a table is read."""
     marks = tuple(part.strip() for value in read.missing_values for part in value.split(","))
     return Reading(read.given(), columns.roles(row_id), marks, read.memory)
+
+
+def refuse_idle(why: str, names: Collection[str], *groups: Any) -> None:
+    """Raise an error about options that were given and would change nothing, by their names."""
+    idle = [
+        f"--{field.name.replace('_', '-')}"
+        for group in groups
+        for field in fields(group)
+        if field.name in names and getattr(group, field.name) != field.default
+    ]
+    if idle:
+        verb, it = ("has", "it") if len(idle) == 1 else ("have", "them")
+        raise CallError(f"{listed(idle)} {verb} no effect {why}: leave {it} out.")
 
 
 def check_writing(writing: Writing) -> None:
