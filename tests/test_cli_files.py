@@ -401,3 +401,26 @@ def test_force_lets_the_output_replace_the_table_and_nothing_else(gapmix, tmp_pa
     after = digest(tmp_path)
     assert after["t.csv"] == after["o.csv"] == before["o.csv"]
     assert (tmp_path / "link.csv").is_symlink()
+
+
+def test_cells_cut_at_blanks_come_back_and_names_keep_their_quotes(gapmix, tmp_path):
+    (tmp_path / "t.data").write_text(
+        '  a   b  c\n 1.5  20   "x y"\n2   NA "tab\there" \n\n3.5\t60  z\n4 80 z\n'
+    )
+    ran = gapmix(tmp_path, "impute", "t.data", "-o", "o.data", "--std", *QUICK)
+    assert ran.code == 0, ran.err
+    assert "Cells are cut at blanks" in ran.err
+    again = gapmix(tmp_path, "impute", "o.data", "-o", "o.parquet", "--leave-out", "b_std", *QUICK)
+    assert again.code == 0, again.err
+    found = pl.read_parquet(tmp_path / "o.parquet")
+    assert found.columns == ["a", "b", "b_std", "c"]
+    assert found["c"].to_list() == ["x y", "tab\there", "z", "z"]
+    assert found["b_std"].to_list()[0] == "NA"
+    assert found["b"].null_count() == 0
+    given = gapmix(tmp_path, "impute", "t.data", "-o", "p.csv", "--delimiter", "blanks", *QUICK)
+    assert given.code == 0, given.err
+    assert cells(tmp_path / "p.csv")[0] == ["a", "b", "c"]
+    (tmp_path / "q.csv").write_text('"a","b ""q"""\n1,2\n3,\n4,5\n6,7\n')
+    assert gapmix(tmp_path, "impute", "q.csv", "-o", "r.csv", "--std", *QUICK).code == 0
+    first = (tmp_path / "r.csv").read_text().splitlines()[0]
+    assert first == '"a","b ""q""","b ""q""_std"'

@@ -63,7 +63,11 @@ class ReadOptions:
     ] = ()
     delimiter: Annotated[
         str | None,
-        Parameter(help="Character between cells, or 'tab'; found by default", group=TABLE),
+        Parameter(
+            help="Character between cells, or 'tab', or 'blanks' for any number of them; found "
+            "by default",
+            group=TABLE,
+        ),
     ] = None
     decimal: Annotated[
         Literal[".", ","] | None, Parameter(help="Decimal sign; found by default", group=TABLE)
@@ -93,10 +97,13 @@ class ReadOptions:
 
     def given(self) -> Given:
         """Return what is said about the dialect."""
-        delimiter = {"tab": "\t", "\\t": "\t"}.get(self.delimiter or "", self.delimiter)
+        delimiter = {"tab": "\t", "\\t": "\t", "blanks": " "}.get(
+            self.delimiter or "", self.delimiter
+        )
         for name, value in (("--delimiter", delimiter), ("--quote", self.quote)):
             if value is not None and value != "none" and (len(value) != 1 or not value.isascii()):
-                raise CallError(f"{name} must be one ASCII character, and is '{value}'.")
+                words = "'tab' or 'blanks'" if name == "--delimiter" else "'none'"
+                raise CallError(f"{name} must be one ASCII character or {words}: '{value}'.")
         if delimiter in ('"', "\n", "\r") or (delimiter and delimiter == self.quote):
             raise CallError("--delimiter must be neither a quotation mark nor the end of a line.")
         if delimiter is not None and delimiter == self.decimal:

@@ -31,8 +31,11 @@ class Dialect(NamedTuple):
     header: bool = True
     newline: str = "\n"
     bom: bool = False
+    quoted: bool = False  # all names in the header stand between quotes
 
 
+BLANKS = " "  # as a delimiter: any number of blanks and tabs
+NO_VALUE = "NA"  # an empty cell where blanks stand between cells
 PLAIN = Dialect()
 
 
@@ -84,15 +87,26 @@ class _TextTable:
             include_header=False,
             separator=dialect.delimiter,
             quote_char=dialect.quote or '"',
-            quote_style="never" if dialect.quote is None else "necessary",
+            quote_style=self._quote_style(frame),
             line_terminator=self._newline,
+            null_value=NO_VALUE if dialect.delimiter == BLANKS else None,
         )
         self._stream.write(self._encode(text))
+
+    def _quote_style(self, frame: Any) -> Any:
+        if self._dialect.quote is None:
+            return "never"
+        if self._dialect.delimiter != BLANKS:
+            return "necessary"
+        texts = frame.select(need("polars", "cli").selectors.string())  # tabs cut cells as well
+        return "always" if any(s.str.contains("\t").any() for s in texts) else "necessary"
 
     def _write_header(self) -> None:
         dialect = self._dialect
         line = io.StringIO(newline="")
         look: dict[str, Any] = {"quotechar": dialect.quote}
+        if dialect.quoted:
+            look["quoting"] = csv.QUOTE_ALL
         if dialect.quote is None:
             look = {"quoting": csv.QUOTE_NONE, "quotechar": None, "escapechar": "\\"}
         csv.writer(

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from gapmix.storage.compressed import inner_suffix
-from gapmix.storage.tablefiles import PLAIN, Dialect, Write, is_parquet, to_polars, writing_table
+from gapmix.storage.tablefiles import (
+    BLANKS,
+    PLAIN,
+    Dialect,
+    Write,
+    is_parquet,
+    to_polars,
+    writing_table,
+)
 from gapmix.tables.cells import guard_formulas
 from gapmix.tables.schema import CallError
 from gapmix.wording import quote
@@ -68,7 +76,7 @@ def output_dialect(path: Path | None, source: Dialect | None) -> Dialect:
     delimiter = dialect.delimiter
     if suffix in TABS:
         delimiter = "\t"
-    elif suffix == ".csv" and delimiter == "\t":
+    elif suffix == ".csv" and delimiter in ("\t", BLANKS):
         delimiter = ";" if dialect.decimal == "," else ","
     if delimiter != dialect.delimiter:  # which texts may hold
         dialect = dialect._replace(delimiter=delimiter, quote=dialect.quote or '"')

@@ -17,12 +17,12 @@ import narwhals as nw
 
 from gapmix.engines.scratch import scratch_folder
 from gapmix.storage.compressed import find_compression, open_bytes
-from gapmix.storage.tablefiles import Dialect
-from gapmix.tables.dialect import SAMPLE_BYTES, Given, TableError, find_dialect
+from gapmix.storage.tablefiles import BLANKS, Dialect
+from gapmix.tables.dialect import NUMBER, SAMPLE_BYTES, Given, TableError, find_dialect
 from gapmix.tables.formats import STANDARD, refuse_input
 from gapmix.tables.schema import CallError, Note
 from gapmix.tables.textfile import MAX_COLUMNS, read_blocks, read_header
-from gapmix.wording import quote
+from gapmix.wording import list_names, quote
 
 pl: Any
 try:
@@ -144,7 +144,7 @@ def open_table(path: str | Path, given: Given | None = None) -> TextSource | Par
         raise TableError(f"{shown} is empty.")
     dialect = find_dialect(sample, given, whole=len(sample) < SAMPLE_BYTES)
     names = read_header(path, dialect)
-    return TextSource(path, tuple(names), dialect, n_bytes, tuple(_notes(dialect, given)))
+    return TextSource(path, tuple(names), dialect, n_bytes, tuple(_notes(dialect, given, names)))
 
 
 def open_frame(frame: Any) -> FrameSource:
@@ -216,7 +216,7 @@ def _guarded(path: Path, read: Any) -> Any:
         raise TableError(f"{quote(str(path))} is damaged or no Parquet file ({reason}).") from error
 
 
-def _notes(dialect: Dialect, given: Given) -> Iterator[Note]:
+def _notes(dialect: Dialect, given: Given, names: list[str]) -> Iterator[Note]:
     if given.encoding is None and dialect.encoding == "cp1252":
         yield Note("The file is not UTF-8 and is read as cp1252; --encoding sets another.")
     if given.header is None and not dialect.header:
@@ -225,5 +225,13 @@ def _notes(dialect: Dialect, given: Given) -> Iterator[Note]:
             "column_1, column_2, ...; give --header if it is a header.",
             warning=True,
         )
+    numbers = [quote(name) for name in names if NUMBER.fullmatch(name.strip())]
+    if given.header is None and dialect.header and numbers:
+        yield Note(
+            f"The first line is taken as names of columns, though there are numbers in it "
+            f"({list_names(numbers)}); --no-header takes it as data."
+        )
+    if given.delimiter is None and dialect.delimiter == BLANKS:
+        yield Note("Cells are cut at blanks; --delimiter sets another sign.")
     if given.decimal is None and dialect.decimal == ",":
         yield Note("Numbers are read with a decimal comma; --decimal . changes that.")

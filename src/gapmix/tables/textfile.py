@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix.storage.compressed import open_bytes
-from gapmix.storage.tablefiles import Dialect
-from gapmix.tables.dialect import TableError, parse_record
+from gapmix.storage.tablefiles import BLANKS, Dialect
+from gapmix.tables.dialect import TableError, parse_record, squeeze
 
 pl: Any
 try:
@@ -95,7 +95,7 @@ def _records(path: Path, dialect: Dialect) -> Iterator[bytes]:
         buffer = rest + piece
         cut = _last_record_end(buffer, quote)
         if cut:
-            yield buffer[:cut]
+            yield _cut_evenly(buffer[:cut], dialect)
             line += buffer.count(b"\n", 0, cut)
         rest = buffer[cut:]
         if len(rest) > MAX_RECORD_BYTES:
@@ -110,7 +110,11 @@ def _records(path: Path, dialect: Dialect) -> Iterator[bytes]:
                 f"The record that begins in line {line:,} opens a quotation mark that is never "
                 "closed. Correct it, or give --quote none if quotes have no meaning in this file."
             )
-        yield rest if rest.endswith(b"\n") else rest + b"\n"
+        yield _cut_evenly(rest if rest.endswith(b"\n") else rest + b"\n", dialect)
+
+
+def _cut_evenly(piece: bytes, dialect: Dialect) -> bytes:
+    return squeeze(piece, dialect.quote) if dialect.delimiter == BLANKS else piece
 
 
 def _pieces(path: Path, dialect: Dialect) -> Iterator[bytes]:
