@@ -231,11 +231,15 @@ def test_a_repeated_extreme_number_is_pointed_at_and_can_be_named(gapmix, tmp_pa
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "o.csv", *FIT)
     assert ran.code == 0
     assert "Column 'coded': the value -999 occurs 10 times" in ran.err
-    assert "name it in --missing-values" in ran.err
+    assert "If it stands for a gap: --missing-values 'coded=-999'" in ran.err
     again = gapmix(
         tmp_path, "impute", "in.csv", "-o", "p.csv", "--missing-values", "NA,?,-999", *FIT
     )
-    assert "-999" not in (tmp_path / "p.csv").read_text() + again.err
+    assert "-999" not in (tmp_path / "p.csv").read_text()
+    assert (
+        "Taken as gaps, besides empty cells, NA and the like: '-999' in 'coded' (10)." in again.err
+    )
+    assert "Warning" not in again.err
 
 
 def test_strict_tells_a_fit_that_did_not_converge(gapmix, tmp_path):

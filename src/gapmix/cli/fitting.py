@@ -81,7 +81,7 @@ def fit_imputer(
     )
     ear = Ear(watch)
     watch.stage("Fitting", fitting.max_iter)
-    with telling(watch), listening(ear.hear):
+    with telling(watch, besides="missing_values"), listening(ear.hear):  # told when it was read
         imputer.set_params(categorical_features=name_categories(schema))
         imputer.fit(rows_of(table))
     imputer.columns_ = columns_to_plain(schema)
@@ -127,8 +127,11 @@ def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:
 
 
 @contextmanager
-def telling(watch: Watch) -> Iterator[None]:
-    """Turn warnings and errors of estimators inside into notes and errors of the command line."""
+def telling(watch: Watch, *, besides: str = "") -> Iterator[None]:
+    """Turn warnings and errors of estimators inside into notes and errors of the command line.
+
+    Warnings that are about the parameter `besides` are left out.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -143,9 +146,15 @@ def telling(watch: Watch) -> Iterator[None]:
                 for warning in caught
                 if isinstance(warning.message, Warning)
                 and not issubclass(warning.category, ConvergenceWarning)
+                and (not besides or _about(warning.message) != besides)
             ]
             for text in dict.fromkeys(heard):
                 watch.note(Note(text, warning=True))
+
+
+def _about(message: Exception) -> str:
+    text = message.args[0] if message.args else ""
+    return text.about if isinstance(text, Advised) else ""
 
 
 def _say(message: Exception) -> str:

@@ -8,18 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix.cli.drawing import draw_gaps
-from gapmix.cli.fitting import telling
 from gapmix.cli.models import load_model
 from gapmix.cli.reading import read_table
 from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.estimators.imputer import GaussianMixtureImputer
-from gapmix.estimators.warning import warn_codes
 from gapmix.kinds import look, tell
 from gapmix.plan.patterns import count_rows, find_patterns
 from gapmix.plan.planner import make_plan
 from gapmix.solvers.calibrate import costs_for
 from gapmix.tables.schema import NUMBER, feature_names, features, unique_names
-from gapmix.wording import quote
 
 MAX_PATTERNS = 8  # the most frequent ones, listed
 
@@ -60,6 +57,7 @@ class Description(NamedTuple):
     patterns: tuple[PatternFacts, ...]
     plan: str
     observed: np.ndarray  # (n, D) bool
+    codes: dict[str, dict[str, float]]  # values that may stand for gaps, by column
 
 
 def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch) -> Description:
@@ -83,9 +81,6 @@ def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch)
         facts.append(
             ColumnFacts(labels[j], kind, column.n_missing, share, low, mean, high, column.levels)
         )
-    numbers = [f for f, j in enumerate(layout) if schema.columns[j].kind == NUMBER]
-    with telling(watch):
-        warn_codes(matrix[:, numbers], np.ones(len(matrix)), [quote(names[f]) for f in numbers])
     observed = ~np.isnan(matrix)
     every = find_patterns(observed)
     rows = count_rows(every)
@@ -116,6 +111,10 @@ def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch)
         ),
         explanation,
         observed,
+        {
+            name: {"value": code.value, "n_cells": code.n_cells, "low": code.low, "high": code.high}
+            for name, code in table.codes.items()
+        },
     )
 
 

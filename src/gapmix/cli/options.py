@@ -56,7 +56,8 @@ class ReadOptions:
     missing_values: Annotated[
         tuple[str, ...],
         _list(
-            "What marks a gap, besides empty cells, NA, NaN, null and the like: NA,?,-999",
+            "What marks a gap, besides empty cells, NA, NaN, null and the like: -999,none; in some "
+            "columns only: 'A,B=0;C=-200'",
             TABLE,
             allow_leading_hyphen=True,
         ),
@@ -241,8 +242,7 @@ class Shown:
 
 def read_request(read: ReadOptions, columns: ColumnOptions, row_id: str | None = None) -> Reading:
     """Return how a table is read."""
-    marks = tuple(part.strip() for value in read.missing_values for part in value.split(","))
-    return Reading(read.given(), columns.roles(row_id), marks, read.memory)
+    return Reading(read.given(), columns.roles(row_id), read.missing_values, read.memory)
 
 
 def refuse_idle(why: str, names: Collection[str], *groups: Any) -> None:

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
+
+import numpy as np
 
 from gapmix.cli.requests import Reading, Watch
 from gapmix.engines.budget import read_memory
 from gapmix.estimators.marks import Marks
+from gapmix.estimators.warning import Code, find_codes, say_code
 from gapmix.tables.cells import read_marks
 from gapmix.tables.dialect import TableError
+from gapmix.tables.marking import read_missing, write_missing
 from gapmix.tables.scan import Scan, scan
 from gapmix.tables.schema import (
+    MAX_LISTED,
     NUMBER,
     CallError,
+    Note,
     Schema,
     assign_roles,
+    feature_names,
+    features,
     find_column,
     find_kept,
     unique_names,
 )
 from gapmix.tables.source import Source, name_table, open_table
-from gapmix.wording import quote
+from gapmix.wording import count, quote
 
 Bounds = dict[str, tuple[float | None, float | None]]  # by the name of a feature
 
@@ -32,21 +42,59 @@ class OpenTable(NamedTuple):
 
     source: Source
     scan: Scan
-    marks: Marks
+    marks: Marks  # of all columns; the schema has those of single ones
+    codes: Mapping[str, Code] = MappingProxyType({})  # values that may stand for gaps, by column
 
 
 def read_table(path: str | Path, reading: Reading, watch: Watch) -> OpenTable:
     """Open a table, read it once, and tell what there is to know about it."""
     source = open_table(path, reading.given)
-    marks = read_marks(reading.missing_values)
+    common, own = read_missing(reading.missing_values, source.names)
+    marks = read_marks(common)
     roles = assign_roles(source.names, reading.roles)
     kept = find_kept(source.names, reading.roles, roles)
     limit = find_limit(reading)
     watch.stage(f"Reading {name_table(path)}", source.n_rows)
-    seen = scan(source, roles, marks, kept=kept, max_bytes=limit, progress=watch.step)
-    for note in seen.notes:
+    seen = scan(source, roles, marks, own=own, kept=kept, max_bytes=limit, progress=watch.step)
+    codes = _find_codes(seen)
+    none = np.isnan(seen.matrix).all(axis=1) & (seen.matrix.shape[1] > 0)
+    empty = note_empty(np.flatnonzero(none).tolist())
+    for note in (*seen.notes, *seen.gap_notes, *note_codes(codes), *empty):
         watch.note(note)
-    return OpenTable(source, seen, marks)
+    return OpenTable(source, seen, marks, codes)
+
+
+def _find_codes(seen: Scan) -> dict[str, Code]:
+    """Return values that may stand for gaps, by the names of their columns."""
+    layout, names = features(seen.schema), feature_names(seen.schema)
+    numbers = [f for f, j in enumerate(layout) if seen.schema.columns[j].kind == NUMBER]
+    return {names[numbers[code.column]]: code for code in find_codes(seen.matrix[:, numbers])}
+
+
+def note_codes(codes: Mapping[str, Code]) -> list[Note]:
+    """Return what is said of values that may stand for gaps, with the option to type."""
+    if not codes:
+        return []
+    said = [say_code(code, quote(name)) for name, code in codes.items()]
+    more = f" {len(said) - MAX_LISTED} more columns have such values." * (len(said) > MAX_LISTED)
+    stands = "it stands for a gap" if len(said) == 1 else "they stand for gaps"
+    option = write_missing({name: code.value for name, code in codes.items()})
+    return [
+        Note(
+            f"{' '.join(said[:MAX_LISTED])}{more} If {stands}: --missing-values '{option}'.",
+            warning=True,
+        )
+    ]
+
+
+def note_empty(empty: Sequence[int]) -> list[Note]:
+    """Return what is said of rows without any value, by their numbers from 0."""
+    if not empty:
+        return []
+    one = len(empty) == 1
+    rows = f"{count(len(empty), 'row')} {'has' if one else 'have'} no value in any column used"
+    where = f"row {empty[0] + 1:,}" if one else f"the first is row {empty[0] + 1:,}"
+    return [Note(f"{rows} ({where}): only what all rows say can be filled there.", warning=True)]
 
 
 def find_limit(reading: Reading) -> int | None:

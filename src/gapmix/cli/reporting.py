@@ -11,7 +11,7 @@ from gapmix.cli.drawing import draw_all
 from gapmix.cli.files import telling_of
 from gapmix.cli.fitting import FitSummary, fit_imputer
 from gapmix.cli.gaps import count_gaps
-from gapmix.cli.reading import OpenTable, read_table
+from gapmix.cli.reading import OpenTable, note_codes, read_table
 from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.report import write_page
 from gapmix.report.page import require_report
@@ -81,7 +81,7 @@ def report(
         feature_names(schema),
         name_table(path),
         fitting.seed,
-        _describe_columns(schema),
+        (*_describe_columns(schema), *(note.text for note in note_codes(table.codes))),
         _describe_file(path, table, checksum),
         watch.stage,
         levels={

@@ -13,6 +13,7 @@ import numpy as np
 from gapmix.estimators.marks import Marks
 from gapmix.storage.tablefiles import Dialect
 from gapmix.tables.cells import (
+    add_marks,
     find_codes,
     parse_levels,
     parse_numbers,
@@ -70,11 +71,12 @@ def encode(chunk: Chunk, schema: Schema, marks: Marks, dialect: Dialect | None) 
     unknown: dict[int, int] = {}
     for f, j in enumerate(layout):
         column = schema.columns[j]
+        own = add_marks(marks, column.marks)
         if column.kind == NUMBER:
-            x[:, f] = _encode_numbers(chunk, j, column, marks, dialect)
+            x[:, f] = _encode_numbers(chunk, j, column, own, dialect)
             gaps[j] = np.isnan(x[:, f])
             continue
-        texts = parse_levels(chunk.frame[:, j], marks, typed=dialect is None)
+        texts = parse_levels(chunk.frame[:, j], own, typed=dialect is None).texts
         truth = all(isinstance(value, bool) for value in column.values)
         x[:, f] = find_codes(texts, column.levels, truth=truth and bool(column.values))
         gaps[j] = texts.is_null().to_numpy()

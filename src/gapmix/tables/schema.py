@@ -35,6 +35,7 @@ class Column(NamedTuple):
     values: tuple[Any, ...] = ()  # the levels as a table with types holds them
     loose: bool = False  # numbers among other texts, which are gaps as asked
     keep: bool = False  # used, but its gaps are not filled
+    marks: tuple[str, ...] = ()  # what stands for a gap in this column only
 
 
 class Schema(NamedTuple):

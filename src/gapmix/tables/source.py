@@ -41,6 +41,7 @@ class Chunk(NamedTuple):
 
     frame: Any  # narwhals frame; of texts if it comes from a text file
     first_row: int  # from 1
+    n_blank: int = 0  # lines without any character, left out before or between these rows
 
 
 class Source(Protocol):
@@ -80,7 +81,7 @@ class TextSource(NamedTuple):
     def chunks(self) -> Iterator[Chunk]:
         """Yield the rows in order, every cell a text or null."""
         for block in read_blocks(self.path, self.dialect, len(self.names)):
-            yield Chunk(nw.from_native(block.frame), block.first_row)
+            yield Chunk(nw.from_native(block.frame), block.first_row, block.n_blank)
 
 
 class ParquetSource(NamedTuple):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from gapmix.estimators.levels import MOST_LEVELS, is_numeral, too_many_levels
-from gapmix.estimators.marks import Marks
+from gapmix.estimators.marks import NO_MARKS, Marks
 from gapmix.kinds import LARGEST_WHOLE
 from gapmix.tables.cells import (
     Parsed,
+    count_numbers,
     find_codes,
     parse_levels,
     parse_numbers,
@@ -50,8 +52,11 @@ OTHER_TYPES = (nw.Binary, nw.Duration, nw.Time, nw.Unknown)  # that texts are no
 class Tally:
     """What has been seen of a column; filled chunk by chunk, the only mutable record here."""
 
-    def __init__(self, role: str) -> None:
+    def __init__(self, role: str, marks: Marks = NO_MARKS) -> None:
         self.role = role
+        self.marks = marks
+        self.marked: Counter[str] = Counter()  # marks of gaps that were found, besides plain ones
+        self.low, self.high = np.inf, -np.inf  # of the numbers
         self.parts: list[np.ndarray] = []  # values, or codes of levels with -1 for a gap
         self.n_seen = self.n_missing = 0  # cells
         self.n_other = self.first_other = 0  # cells that are neither number nor gap
@@ -67,25 +72,24 @@ class Tally:
         self.what = ""  # "date" or "text" for types that are passed through
 
 
-def look(
-    tally: Tally, chunk: Chunk, j: int, source: Source, marks: Marks, *, keep: bool = True
-) -> None:
+def look(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool = True) -> None:
     """Add a column of a chunk to what has been seen of it."""
     series, typed = chunk.frame[:, j], source.dialect is None
     if typed and not tally.n_seen and tally.role != "pass":
         _judge_type(tally, series, source.names[j])
     if tally.role == "pass" or tally.what or tally.late:
-        tally.n_missing += _count_gaps(series, marks, typed=typed)
+        tally.n_missing += _count_gaps(tally, series, typed=typed)
     elif tally.is_text:
-        look_at_levels(tally, chunk, j, source, marks, keep=keep)
+        look_at_levels(tally, chunk, j, source, keep=keep)
     else:
-        _look_at_numbers(tally, chunk, j, source, marks, keep=keep)
+        _look_at_numbers(tally, chunk, j, source, keep=keep)
     tally.n_seen += len(series)
 
 
 def begin_again(tally: Tally) -> None:
     """Forget what a column of late texts has shown, before its levels are read from the start."""
     tally.n_missing = 0
+    tally.marked.clear()
 
 
 def _judge_type(tally: Tally, series: Any, name: str) -> None:
@@ -104,10 +108,12 @@ def _judge_type(tally: Tally, series: Any, name: str) -> None:
         )
 
 
-def _count_gaps(series: Any, marks: Marks, *, typed: bool) -> int:
+def _count_gaps(tally: Tally, series: Any, *, typed: bool) -> int:
     if typed and (series.dtype.is_nested() or series.dtype in OTHER_TYPES):
         return int(series.null_count())
-    return int(parse_levels(series, marks, typed=typed).null_count())
+    texts, marked = parse_levels(series, tally.marks, typed=typed)
+    tally.marked.update(marked)
+    return int(texts.null_count())
 
 
 def typed_numbers(series: Any, marks: Marks) -> Parsed | None:
@@ -115,13 +121,13 @@ def typed_numbers(series: Any, marks: Marks) -> Parsed | None:
     if series.dtype in (nw.String, nw.Categorical, nw.Enum) and series.implementation.is_polars():
         return parse_numbers(series.to_native().cast(pl.String), marks, ".")
     if series.null_count() == len(series):
-        return Parsed(np.full(len(series), np.nan), 0, -1, ())
+        return Parsed(np.full(len(series), np.nan), 0, -1, (), {})
     if not series.dtype.is_numeric() and series.dtype != nw.Boolean:
         return None
     values = np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    for code in marks.numbers:
-        values[values == code] = np.nan
-    return Parsed(values, 0, -1, ())
+    marked = count_numbers(values, marks.numbers)
+    values[np.isin(values, marks.numbers)] = np.nan
+    return Parsed(values, 0, -1, (), marked)
 
 
 def read_integers(series: Any, gaps: np.ndarray) -> Any:
@@ -136,10 +142,8 @@ def read_integers(series: Any, gaps: np.ndarray) -> Any:
     return series if series.dtype.is_integer() else series.filter([False] * len(series))
 
 
-def _look_at_numbers(
-    tally: Tally, chunk: Chunk, j: int, source: Source, marks: Marks, *, keep: bool
-) -> None:
-    series = chunk.frame[:, j]
+def _look_at_numbers(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool) -> None:
+    series, marks = chunk.frame[:, j], tally.marks
     if source.dialect is None:
         parsed = typed_numbers(series, marks)
         assert parsed is not None
@@ -153,13 +157,16 @@ def _look_at_numbers(
         tally.is_text, tally.late = True, tally.n_seen > 0
         tally.parts.clear()
         if not tally.late:
-            look_at_levels(tally, chunk, j, source, marks, keep=keep)
+            look_at_levels(tally, chunk, j, source, keep=keep)
         return
+    tally.marked.update(parsed.marked)
     values = parsed.values
     gaps = np.isnan(values)
     tally.n_missing += int(gaps.sum())
     refuse_infinite(values, chunk.first_row, quote(source.names[j]))
     known = values[~gaps]
+    tally.low = min(tally.low, known.min(initial=np.inf))
+    tally.high = max(tally.high, known.max(initial=-np.inf))
     is_whole = bool((known == np.round(known)).all())
     is_small = bool(np.abs(known).max(initial=0.0) < LARGEST_WHOLE)
     tally.whole = tally.whole and is_whole and is_small
@@ -183,11 +190,12 @@ def _changes_as_float(series: Any, values: np.ndarray) -> bool:
 
 
 def look_at_levels(
-    tally: Tally, chunk: Chunk, j: int, source: Source, marks: Marks, *, keep: bool = True
+    tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool = True
 ) -> None:
     """Add the levels of a column of a chunk to those that have been seen."""
     series, typed = chunk.frame[:, j], source.dialect is None
-    texts = parse_levels(series, marks, typed=typed)
+    texts, marked = parse_levels(series, tally.marks, typed=typed)
+    tally.marked.update(marked)
     n_gaps = int(texts.null_count())
     tally.n_missing += n_gaps
     if len(tally.codes) > MAX_COUNTED:

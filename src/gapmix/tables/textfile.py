@@ -68,7 +68,7 @@ def read_header(path: Path, dialect: Dialect) -> list[str]:
 
 def read_blocks(path: Path, dialect: Dialect, n_columns: int) -> Iterator[Block]:
     """Yield the records below the header, block by block, in order."""
-    line, row, header_due = 1, 1, dialect.header
+    line, row, n_blank, header_due = 1, 1, 0, dialect.header
     for piece in _records(path, dialect):
         structure = _find_structure(piece, dialect)
         n_lines = piece.count(b"\n")
@@ -78,12 +78,12 @@ def read_blocks(path: Path, dialect: Dialect, n_columns: int) -> Iterator[Block]
         if header_due and (~blank).any():
             keep[: int(np.flatnonzero(~blank)[0]) + 1] = False
             header_due = False
-        n_blank = int((blank & ~keep).sum())
+        n_blank += int((blank & ~keep).sum())
         if keep.any():
             body = piece if keep.all() else _select(piece, structure, keep)
             frame = _parse(body, dialect, n_columns, int(keep.sum()), (line, line + n_lines))
             yield Block(frame, row, n_blank)
-            row += frame.height
+            row, n_blank = row + frame.height, 0
         line += n_lines
 
 
