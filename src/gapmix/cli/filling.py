@@ -35,6 +35,7 @@ from gapmix.tables.coding import (
     match_columns,
     output_names,
 )
+from gapmix.tables.dates import write_dates
 from gapmix.tables.marking import read_missing
 from gapmix.tables.scan import scan
 from gapmix.tables.schema import (
@@ -205,7 +206,9 @@ def sample(
             empty = np.full((n_drawn, len(used)), np.nan)
             x = model.sample(empty, 1, _random([seed, number]))[0]
             cells = [
-                pl.Series(str(f), x[:, f])
+                write_dates(x[:, f], column.spelling).alias(str(f))
+                if column.spelling
+                else pl.Series(str(f), x[:, f])
                 if column.kind == NUMBER
                 else pl.Series(str(f), list(column.values or column.levels)).gather(
                     x[:, f].astype(int)
@@ -307,7 +310,7 @@ def _match(
     loose = find_columns(source.names, reading.roles.numbers, "--numbers")
     kept = find_columns(source.names, reading.roles.keep, "--keep")
     roles = [  # of categories only gaps are counted: a model knows their levels
-        "pass" if column.kind != NUMBER else "numbers" if j in loose else "use"
+        "pass" if column.kind != NUMBER else "numbers" if j in loose or column.spelling else "use"
         for j, column in enumerate(match.schema.columns)
     ]
     seen = scan(source, roles, marks, own=own, keep=False, progress=watch.step)

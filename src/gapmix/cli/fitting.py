@@ -19,7 +19,7 @@ from gapmix.fitting.progress import Event, listening
 from gapmix.selection.sizes import Candidate
 from gapmix.tables.dialect import TableError
 from gapmix.tables.frames import named_rows
-from gapmix.tables.schema import CATEGORY, Note, Schema, feature_names, features
+from gapmix.tables.schema import CATEGORY, NUMBER, Note, Schema, feature_names, features
 from gapmix.wording import Advised
 
 ADVICE = {  # in place of what estimators advise on their parameters
@@ -82,7 +82,9 @@ def fit_imputer(
     ear = Ear(watch)
     watch.stage("Fitting", fitting.max_iter)
     with telling(watch, besides="missing_values"), listening(ear.hear):  # told when it was read
-        imputer.set_params(categorical_features=name_categories(schema))
+        imputer.set_params(
+            categorical_features=name_categories(schema), column_kinds=_name_kinds(schema)
+        )
         imputer.fit(rows_of(table))
     imputer.columns_ = columns_to_plain(schema)
     return imputer, ear.sum_up(imputer)
@@ -110,6 +112,12 @@ def name_categories(schema: Schema) -> Any:
         for column in categories.values()
     )
     return "from_dtype" if plain else list(categories)
+
+
+def _name_kinds(schema: Schema) -> Any:
+    """Return what an imputer is told of columns: 1970 is no lower limit of dates."""
+    named = zip(feature_names(schema), features(schema), strict=True)
+    return {name: NUMBER for name, j in named if schema.columns[j].spelling} or "auto"
 
 
 def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:

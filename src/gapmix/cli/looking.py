@@ -16,7 +16,8 @@ from gapmix.kinds import look, tell
 from gapmix.plan.patterns import count_rows, find_patterns
 from gapmix.plan.planner import make_plan
 from gapmix.solvers.calibrate import costs_for
-from gapmix.tables.schema import NUMBER, feature_names, features, unique_names
+from gapmix.tables.dates import show_days
+from gapmix.tables.schema import DATE, NUMBER, feature_names, features, unique_names
 
 MAX_PATTERNS = 8  # the most frequent ones, listed
 
@@ -28,9 +29,9 @@ class ColumnFacts(NamedTuple):
     kind: str
     n_missing: int
     share_missing: float
-    low: float | None
-    mean: float | None
-    high: float | None
+    low: float | str | None  # a text of dates
+    mean: float | str | None
+    high: float | str | None
     levels: tuple[str, ...]
 
 
@@ -75,8 +76,10 @@ def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch)
         kind = column.kind
         if column.kind == NUMBER:
             values = matrix[:, place[j]]
-            kind = tell(look(values))
-            low, mean, high = (float(f(values)) for f in (np.nanmin, np.nanmean, np.nanmax))
+            kind = DATE if column.spelling else tell(look(values))
+            ends = np.array([f(values) for f in (np.nanmin, np.nanmean, np.nanmax)])
+            dated = column.spelling
+            low, mean, high = show_days(ends, dated) if dated else ends.tolist()
         share = column.n_missing / schema.n_rows
         facts.append(
             ColumnFacts(labels[j], kind, column.n_missing, share, low, mean, high, column.levels)

@@ -18,12 +18,13 @@ from gapmix.estimators.mixture import GaussianMixture
 from gapmix.modelfile.files import load, save
 from gapmix.storage.recordfile import ModelFileError
 from gapmix.tables.cells import read_marks
+from gapmix.tables.dates import SPELLINGS
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import CATEGORY, NUMBER, USED, CallError, Column, Schema
 from gapmix.wording import quote
 
 FIELDS = {"name": str, "kind": str, "whole": bool, "levels": list}
-MORE = {"missing_values": list}  # of some columns
+MORE = {"missing_values": list, "spelling": str}  # of some columns
 
 
 def columns_to_plain(schema: Schema) -> list[dict[str, Any]]:
@@ -31,6 +32,7 @@ def columns_to_plain(schema: Schema) -> list[dict[str, Any]]:
     return [
         {"name": c.name, "kind": c.kind, "whole": c.whole, "levels": list(c.levels)}
         | ({"missing_values": list(c.marks)} if c.marks else {})
+        | ({"spelling": c.spelling} if c.spelling else {})
         for c in schema.columns
     ]
 
@@ -47,6 +49,7 @@ def schema_of(imputer: GaussianMixtureImputer) -> Schema:
                 tuple(c["levels"]),
                 values=tuple(next(values, np.empty(0)).tolist()) if c["kind"] == CATEGORY else (),
                 marks=tuple(c.get("missing_values", ())),
+                spelling=c.get("spelling", ""),
             )
             for c in imputer.columns_
         )
@@ -125,6 +128,7 @@ def _check(imputer: GaussianMixtureImputer) -> None:
         and set(FIELDS) <= set(c) <= set(FIELDS | MORE)
         and all(type(c[name]) is kind for name, kind in (FIELDS | MORE).items() if name in c)
         and all(isinstance(text, str) for text in (*c["levels"], *c.get("missing_values", ())))
+        and c.get("spelling", SPELLINGS[0]) in SPELLINGS
         and (c["kind"] != CATEGORY or len(set(c["levels"])) == len(c["levels"]) > 0)
         for c in imputer.columns_
     )

@@ -128,7 +128,10 @@ class ColumnOptions:
         _list("These are categories: codes, ids or texts of many levels", COLUMNS),
     ] = ()
     numbers: Annotated[
-        tuple[str, ...], _list("These are numbers; whatever else they hold is a gap", COLUMNS)
+        tuple[str, ...],
+        _list(
+            "These are numbers, or dates to be filled; whatever else they hold is a gap", COLUMNS
+        ),
     ] = ()
     keep: Annotated[
         tuple[str, ...], _list("Use these, but leave their gaps as they are", COLUMNS)

@@ -15,6 +15,7 @@ from gapmix.engines.budget import read_memory
 from gapmix.estimators.marks import Marks
 from gapmix.estimators.warning import Code, find_codes, say_code
 from gapmix.tables.cells import read_marks
+from gapmix.tables.dates import read_date
 from gapmix.tables.dialect import TableError
 from gapmix.tables.marking import read_missing, write_missing
 from gapmix.tables.scan import Scan, scan
@@ -126,8 +127,10 @@ def read_bounds(texts: tuple[str, ...], schema: Schema) -> Bounds | None:
     for text in texts:
         name, equals, span = text.rpartition("=")
         low, colon, high = span.partition(":")
+        spelling = next((c.spelling for c in schema.columns if c.name == name), "")
         try:
-            pair = (float(low) if low else -math.inf, float(high) if high else math.inf)
+            ends = [read_date(end, spelling) if spelling and end else end for end in (low, high)]
+            pair = (float(ends[0] or -math.inf), float(ends[1] or math.inf))
         except ValueError:
             pair = (math.nan, math.nan)
         if not equals or not colon or not pair[0] < pair[1]:

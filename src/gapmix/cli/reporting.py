@@ -16,6 +16,7 @@ from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.report import write_page
 from gapmix.report.page import require_report
 from gapmix.report.subject import LeftColumn, Subject, as_imputer
+from gapmix.tables.dates import name_unit
 from gapmix.tables.schema import (
     CATEGORY,
     DATE,
@@ -104,7 +105,11 @@ def _describe_columns(schema: Schema) -> tuple[str, ...]:
     by_kind: dict[str, list[str]] = {}
     for name, column in zip(names, schema.columns, strict=True):
         by_kind.setdefault(column.kind, []).append(label(name))
-    sentences = []
+    sentences = [
+        f"{label(name)} holds dates, shown as {name_unit(column.spelling)} since 1970-01-01."
+        for name, column in zip(names, schema.columns, strict=True)
+        if column.spelling
+    ]
     for kind, (one, several) in SAID.items():
         found = by_kind.get(kind, [])
         if found:

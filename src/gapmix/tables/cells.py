@@ -61,7 +61,7 @@ def add_marks(marks: Marks, more: Sequence[str]) -> Marks:
     return Marks(marks.numbers + own.numbers, marks.texts | own.texts) if more else marks
 
 
-def _count_marks(texts: Any) -> dict[str, int]:
+def count_marks(texts: Any) -> dict[str, int]:
     """Return how often marks occur among texts without spaces that were all taken for gaps."""
     telling = texts.filter(~texts.str.to_lowercase().is_in(list(PLAIN_MARKS)))
     return dict(telling.value_counts(sort=True).iter_rows()) if len(telling) else {}
@@ -94,7 +94,7 @@ def parse_numbers(texts: Any, marks: Marks, decimal: str) -> Parsed:
         raw = texts.filter(unread).str.strip_chars()
         is_gap = raw.str.to_lowercase().is_in(list(USUAL_MARKS)) | raw.is_in(list(marks.texts))
         other = again.is_null() & ~is_gap
-        marked = _count_marks(raw.filter(is_gap))
+        marked = count_marks(raw.filter(is_gap))
         n_other = int(other.sum())
         if n_other:
             first_other = int(places[int(other.arg_true()[0])])
@@ -125,7 +125,7 @@ def parse_levels(cells: Any, marks: Marks, *, typed: bool) -> Levels:
         return Levels(texts, marked)
     stripped = texts.str.strip_chars()
     gaps = stripped.is_in(list(known)).fill_null(True)
-    return Levels(texts.set(gaps, None), marked | _count_marks(stripped.filter(gaps).drop_nulls()))
+    return Levels(texts.set(gaps, None), marked | count_marks(stripped.filter(gaps).drop_nulls()))
 
 
 def spell(values: Any) -> Any:

@@ -20,6 +20,7 @@ from gapmix.tables.cells import (
     refuse_infinite,
     write_numbers,
 )
+from gapmix.tables.dates import fill_dates, read_dates
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import (
     NUMBER,
@@ -185,7 +186,9 @@ def _encode_numbers(
     chunk: Chunk, j: int, column: Column, marks: Marks, dialect: Dialect | None
 ) -> np.ndarray:
     series = chunk.frame[:, j]
-    if dialect is not None:
+    if column.spelling:
+        parsed = read_dates(series, marks, column.spelling)
+    elif dialect is not None:
         parsed = parse_numbers(nw.to_native(series), marks, dialect.decimal)
     else:
         found = typed_numbers(series, marks)
@@ -196,9 +199,10 @@ def _encode_numbers(
             )
         parsed = found
     if parsed.n_other and not column.loose:
+        what = f"date as in {column.spelling}" if column.spelling else "number"
         raise TableError(
             f"Row {chunk.first_row + parsed.first_other:,}, column {quote(column.name)}: "
-            f"{quote(parsed.others[0])} is not a number, but the model was fitted with numbers "
+            f"{quote(parsed.others[0])} is not a {what}, but the model was fitted with such "
             f"in this column. If it marks a gap, name it in --missing-values, or give --numbers "
             f"{quote(column.name)} to fill all that is no number."
         )
@@ -214,6 +218,8 @@ def _decode_numbers(
     output: Output,
     dialect: Dialect | None,
 ) -> Any:
+    if column.spelling:
+        return fill_dates(cells, gaps, filled, column.spelling)
     whole = column.large or (column.whole and not output.raw_means)
     values = np.round(filled) if whole else filled
     if dialect is None:

@@ -32,6 +32,7 @@ from gapmix.tables.tally import (
     Tally,
     begin_again,
     count_width,
+    find_dates,
     gather,
     look,
     look_at_levels,
@@ -76,6 +77,7 @@ def scan(
         Tally(role, add_marks(marks, own.get(j, ())))
         for j, role in enumerate(roles or ["use"] * len(source.names))
     ]
+    find_dates(source, tallies)
     n_rows = n_blank = 0
     for chunk in source.chunks():
         for j, tally in enumerate(tallies):
@@ -158,7 +160,7 @@ def _note_blank(n_blank: int) -> list[Note]:
 
 
 def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal: str) -> list[Note]:
-    notes, passed = [], []
+    notes, passed, kinds = [], [], {column.kind for column in columns}
     for column, tally in zip(columns, tallies, strict=True):
         if column.loose and tally.n_other:
             notes.append(_note_loose(column, tally))
@@ -167,10 +169,11 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
         elif column.kind in (ID, DATE, TEXT):
             passed.append(_describe_passed(column, tally))
     if passed:
+        dated = " --numbers COLUMN uses and fills dates." if DATE in kinds else ""
         notes.append(
             Note(
                 f"Passed through, not filled: {list_names(passed, MAX_LISTED)}. "
-                "--categories COLUMN uses and fills one as a category."
+                f"--categories COLUMN uses and fills one as a category.{dated}"
             )
         )
     empty = [c.name for c in columns if c.kind == EMPTY]
@@ -212,9 +215,10 @@ def _describe_passed(column: Column, tally: Tally) -> str:
 
 def _note_loose(column: Column, tally: Tally) -> Note:
     shown = list_names([quote(other) for other in tally.others], 3)
+    what = f"date as in {column.spelling}" if column.spelling else "number"
     return Note(
         f"Column {quote(column.name)}: {count(tally.n_other, 'cell')} that "
-        f"{'is' if tally.n_other == 1 else 'are'} no number, such as {shown}, "
+        f"{'is' if tally.n_other == 1 else 'are'} no {what}, such as {shown}, "
         f"{'is' if tally.n_other == 1 else 'are'} taken as missing, as --numbers asks.",
         warning=True,
     )

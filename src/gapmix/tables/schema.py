@@ -36,6 +36,7 @@ class Column(NamedTuple):
     loose: bool = False  # numbers among other texts, which are gaps as asked
     keep: bool = False  # used, but its gaps are not filled
     marks: tuple[str, ...] = ()  # what stands for a gap in this column only
+    spelling: str = ""  # of dates that are used as numbers, such as "%d.%m.%Y"
 
 
 class Schema(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -21,6 +22,7 @@ from gapmix.tables.cells import (
     refuse_infinite,
     spell,
 )
+from gapmix.tables.dates import TYPED, find_spelling, read_dates
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import (
     CATEGORY,
@@ -70,6 +72,7 @@ class Tally:
         self.declared: tuple[str, ...] = ()  # levels in the order of their type
         self.n_counted = 0  # cells in which distinct texts were counted
         self.what = ""  # "date" or "text" for types that are passed through
+        self.spelling = ""  # of dates that are used as numbers
 
 
 def look(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool = True) -> None:
@@ -84,6 +87,21 @@ def look(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool = Tru
     else:
         _look_at_numbers(tally, chunk, j, source, keep=keep)
     tally.n_seen += len(series)
+
+
+def find_dates(source: Source, tallies: Sequence[Tally]) -> None:
+    """Find the columns of a text table that are to be numbers and hold dates; note how."""
+    if source.dialect is None:
+        return
+    asked = [j for j, tally in enumerate(tallies) if tally.role == "numbers"]
+    first = next(source.chunks(), None) if asked else None
+    for j in asked if first is not None else ():
+        assert first is not None
+        texts = nw.to_native(first.frame[:, j])
+        if texts.str.contains(f"^(?:{DAY.pattern})$").any():
+            parts = (nw.to_native(chunk.frame[:, j]) for chunk in source.chunks())
+            stripped = (part.drop_nulls().str.strip_chars() for part in parts)
+            tallies[j].spelling = find_spelling(stripped, source.names[j])
 
 
 def begin_again(tally: Tally) -> None:
@@ -101,7 +119,10 @@ def _judge_type(tally: Tally, series: Any, name: str) -> None:
         tally.is_text = tally.role == "category" or (tally.role == "use" and plain)
     elif tally.role == "use" or dtype.is_nested() or dtype in (nw.Binary, nw.Unknown):
         tally.what = DATE if dtype in (nw.Date, nw.Datetime) else TEXT
-    if (tally.what and tally.role != "use") or (tally.role == "numbers" and dtype.is_temporal()):
+    if tally.role == "numbers":
+        tally.spelling = next((TYPED[kind] for kind in TYPED if dtype == kind), "")
+    timed = dtype.is_temporal() and not tally.spelling
+    if (tally.what and tally.role != "use") or (tally.role == "numbers" and timed):
         raise TableError(
             f"--{'categories' if tally.role == 'category' else 'numbers'}: the column "
             f"{quote(name)} holds {str(dtype).split('(')[0]} values, which it cannot be made of."
@@ -144,7 +165,10 @@ def read_integers(series: Any, gaps: np.ndarray) -> Any:
 
 def _look_at_numbers(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool) -> None:
     series, marks = chunk.frame[:, j], tally.marks
-    if source.dialect is None:
+    if tally.spelling:
+        parsed: Parsed | None = read_dates(series, marks, tally.spelling)
+        assert parsed is not None
+    elif source.dialect is None:
         parsed = typed_numbers(series, marks)
         assert parsed is not None
     else:
@@ -170,7 +194,7 @@ def _look_at_numbers(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep
     is_whole = bool((known == np.round(known)).all())
     is_small = bool(np.abs(known).max(initial=0.0) < LARGEST_WHOLE)
     tally.whole = tally.whole and is_whole and is_small
-    if source.dialect is not None and not is_small:
+    if source.dialect is not None and not is_small and not tally.spelling:
         tally.long = tally.long or _changes_as_float(series, values)
     tally.integers = tally.integers and (
         is_whole and (is_small or len(known) == int(read_integers(series, gaps).count()))
@@ -256,6 +280,7 @@ def to_column(name: str, tally: Tally, n_rows: int, decimal: str) -> Column:
             large=large and not loose,
             long=tally.long and not large,
             loose=loose,
+            spelling=tally.spelling,
         )
     kind = CATEGORY if tally.role == "category" else _judge_texts(tally, decimal)
     if kind != CATEGORY:
@@ -273,6 +298,8 @@ def _judge_texts(tally: Tally, decimal: str) -> str:
             return DATE
     if not too_many_levels(len(tally.codes), tally.n_counted):
         return CATEGORY
+    if sum(bool(DAY.fullmatch(text)) for text in tally.codes) >= NAMES_ROWS * len(tally.codes):
+        return DATE  # with a few texts among them
     return ID if len(tally.codes) >= NAMES_ROWS * tally.n_counted else TEXT
 
 
