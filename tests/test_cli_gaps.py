@@ -123,3 +123,19 @@ def test_marks_are_read_as_they_are_written():
         read_missing(("A=0",), names)
     with pytest.raises(CallError, match="is not understood"):
         read_missing(("a=",), names)
+
+
+def test_a_column_that_counts_rows_is_pointed_at(gapmix, tmp_path):
+    x = np.random.default_rng(0).normal(size=(N, 2))
+    write_rows(tmp_path / "t.csv", x, id=[str(1000 + i + i // 9) for i in range(N)])
+    ran = gapmix(tmp_path, "describe", "t.csv")
+    assert "Column 'id' rises from row to row by about one" in ran.err
+    assert "--leave-out 'id'" in ran.err
+    assert "rises" not in gapmix(tmp_path, "describe", "t.csv", "--leave-out", "id").err
+
+
+def test_numbers_that_a_column_does_not_have_are_refused(gapmix, tmp_path):
+    x = np.random.default_rng(0).normal(size=(N, 2))
+    write_rows(tmp_path / "t.csv", x, note=["1.2.24" if i == 3 else "" for i in range(N)])
+    ran = gapmix(tmp_path, "impute", "t.csv", "--numbers", "note")
+    assert (ran.code, "row 4 has '1.2.24'" in ran.err) == (1, True), ran.err

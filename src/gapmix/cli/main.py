@@ -86,8 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(tokens: list[str]) -> int:
     # An option parser would take a lone hyphen for an option without a name.
     texts = ("--missing-values", "--delimiter", "--quote")
+    output = {"--output=-": f"--output={STANDARD}", "-o=-": f"-o={STANDARD}"}
     tokens = [
-        STANDARD if token == "-" and before not in texts else token
+        STANDARD if token == "-" and before not in texts else output.get(token, token)
         for before, token in zip(["", *tokens], tokens, strict=False)
     ]
     outcome = commands.app(tokens, exit_on_error=False, print_error=False)

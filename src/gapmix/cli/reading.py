@@ -30,11 +30,13 @@ from gapmix.tables.schema import (
     features,
     find_column,
     find_kept,
+    name_columns,
     unique_names,
 )
 from gapmix.tables.source import Source, name_table, open_table
 from gapmix.wording import count, quote
 
+LEAST_STEPS = 20  # from value to value, before a column is said to count rows
 Bounds = dict[str, tuple[float | None, float | None]]  # by the name of a feature
 
 
@@ -60,7 +62,8 @@ def read_table(path: str | Path, reading: Reading, watch: Watch) -> OpenTable:
     codes = _find_codes(seen)
     none = np.isnan(seen.matrix).all(axis=1) & (seen.matrix.shape[1] > 0)
     empty = note_empty(np.flatnonzero(none).tolist())
-    for note in (*seen.notes, *seen.gap_notes, *note_codes(codes), *empty):
+    counting = _note_counting(seen)
+    for note in (*seen.notes, *counting, *seen.gap_notes, *note_codes(codes), *empty):
         watch.note(note)
     return OpenTable(source, seen, marks, codes)
 
@@ -70,6 +73,28 @@ def _find_codes(seen: Scan) -> dict[str, Code]:
     layout, names = features(seen.schema), feature_names(seen.schema)
     numbers = [f for f, j in enumerate(layout) if seen.schema.columns[j].kind == NUMBER]
     return {names[numbers[code.column]]: code for code in find_codes(seen.matrix[:, numbers])}
+
+
+def _note_counting(seen: Scan) -> list[Note]:
+    """Return what is said of columns that count the rows, as numbers that name them do."""
+    found = []
+    layout = zip(feature_names(seen.schema), features(seen.schema), strict=True)
+    for f, (name, j) in enumerate(layout):
+        rows = np.flatnonzero(~np.isnan(seen.matrix[:, f]))
+        steps = np.diff(seen.matrix[rows, f]) if seen.schema.columns[j].whole else np.empty(0)
+        if len(steps) >= LEAST_STEPS and (steps > 0).all() and steps.sum() < 2 * np.ptp(rows):
+            found.append(name)
+    if not found:
+        return []
+    one = len(found) == 1
+    names = "it names" if one else "they name"
+    return [
+        Note(
+            f"{name_columns(found)} {'rises' if one else 'rise'} from row to row by about one, and "
+            f"{'is' if one else 'are'} used like any other number. If {names} "
+            f"rows: --leave-out '{','.join(found)}'."
+        )
+    ]
 
 
 def note_codes(codes: Mapping[str, Code]) -> list[Note]:

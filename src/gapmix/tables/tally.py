@@ -265,6 +265,11 @@ def count_width(tally: Tally) -> int:
 def to_column(name: str, tally: Tally, n_rows: int, decimal: str) -> Column:
     """Return what a column is, from all that has been seen of it."""
     n_missing = tally.n_missing
+    if tally.role == "numbers" and n_missing == n_rows and tally.n_other:
+        raise TableError(
+            f"--numbers: no cell of column {quote(name)} is a number, or a date as in 2024-12-31, "
+            f"31.12.2024 or 12/31/2024; row {tally.first_other:,} has {quote(tally.others[0])}."
+        )
     if tally.role == "pass" or n_missing == n_rows:
         return Column(name, UNUSED if tally.role == "pass" else EMPTY, n_missing=n_missing)
     if tally.what:
