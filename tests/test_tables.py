@@ -460,7 +460,8 @@ def test_kinds_of_columns_that_are_passed_through(tmp_path):
     assert [note.text for note in seen.notes] == [
         "Passed through, not filled: 'id' (an id, 120 distinct in 120 values; no gaps), 'day' "
         "(dates; no gaps), 'remark' (80 distinct texts in 120 values; a category has at most 50; "
-        "no gaps). --categories COLUMN uses and fills one as a category.",
+        "no gaps). --categories COLUMN uses and fills one as a category. --numbers COLUMN uses and "
+        "fills dates.",
         "Column 'empty' has no value in any row: left empty, because nothing can be learned about "
         "it.",
     ]
