@@ -222,10 +222,10 @@ def score(
 ) -> Outcome:
     """Write how probable each row is: the log density of what it shows."""
     output = to_output(output)
+    check_files({"the table": table, "the model": model}, {"--output": output}, show.plots)
     refuse_idle("on densities", OF_FILLING, columns, fit)
     if model is not None:
         refuse_idle(WITH_MODEL, (*OF_A_FIT, "seed"), columns, fit, show)
-    check_files({"the table": table, "the model": model}, {"--output": output}, show.plots)
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
     request = read_request(read, columns, id)
