@@ -129,7 +129,7 @@ CALLS = {
     "no file": (("impute", "nothing.csv"), 2, "There is no file 'nothing.csv'"),
     "a folder": (("impute", "."), 2, "a folder without any file"),
     "an address": (("impute", "https://example.org/a.csv"), 2, "nothing is fetched"),
-    "a spreadsheet": (("impute", "book.xlsx"), 2, "save it as CSV first"),
+    "a spreadsheet": (("impute", "book.xlsx"), 2, "pandas.read_excel('book.xlsx')"),
     "no such column": (("impute", "in.csv", "--columns", "v9"), 2, "has no column 'v9'"),
     "misspelt column": (("score", "in.csv", "--id", "V0"), 2, "Did you mean 'v0'?"),
     "components": (("impute", "in.csv", "--components", "0"), 2, "must be at least 1"),
@@ -161,6 +161,28 @@ CALLS = {
     "seed": (("impute", "in.csv", "--seed", "-1"), 2, "--seed"),
     "memory": (("impute", "in.csv", "--memory", "lots"), 2, "--memory='lots' is not an amount"),
     "little memory": (("impute", "in.csv", "--memory", "10KB"), 2, "too little"),
+    "columns of a model": (("impute", "in.csv", "-m", "m", "--columns", "v0"), 2, "--columns has"),
+    "a model left out": (
+        *(("impute", "in.csv", "-m", "m", "--leave-out", "v0", "--tol", "1"), 2),
+        "--leave-out and --tol have no effect with --model",
+    ),
+    "a model refitted": (
+        ("score", "in.csv", "-m", "m", "--components", "3"),
+        2,
+        "--components has",
+    ),
+    "a strict model": (("impute", "in.csv", "-m", "m", "--strict"), 2, "--strict has no effect"),
+    "a model drawn": (("impute", "in.csv", "-m", "m", "--plots", "p"), 2, "--plots has no effect"),
+    "a model's seed": (("impute", "in.csv", "-m", "m", "--seed", "3"), 2, "--seed has no effect"),
+    "draws of a model": (
+        *(("impute", "in.csv", "-m", "m", "-o", "o.csv", "--draws", "2", "--seed", "3"), 2),
+        "There is no model file",
+    ),
+    "bounds on scores": (("score", "in.csv", "--bounds", "v0=0:1"), 2, "no effect on densities"),
+    "a model that keeps": (("fit", "in.csv", "-o", "m", "--keep", "v0"), 2, "give it to `impute`"),
+    "a drawing of drawn rows": (("sample", "m", "--plots", "p"), 2, "--plots has no effect"),
+    "a drawing of a model": (("info", "m", "--plots", "p"), 2, "--plots has no effect"),
+    "bounds on comparisons": (("evaluate", "in.csv", "--bounds", "v0=0:1"), 2, "on comparisons"),
     "sample nothing": (("sample", "in.csv", "-n", "0"), 2, "at least 1"),
 }
 
@@ -209,11 +231,15 @@ def test_a_repeated_extreme_number_is_pointed_at_and_can_be_named(gapmix, tmp_pa
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "o.csv", *FIT)
     assert ran.code == 0
     assert "Column 'coded': the value -999 occurs 10 times" in ran.err
-    assert "name it in --missing-values" in ran.err
+    assert "If it stands for a gap: --missing-values 'coded=-999'" in ran.err
     again = gapmix(
         tmp_path, "impute", "in.csv", "-o", "p.csv", "--missing-values", "NA,?,-999", *FIT
     )
-    assert "-999" not in (tmp_path / "p.csv").read_text() + again.err
+    assert "-999" not in (tmp_path / "p.csv").read_text()
+    assert (
+        "Taken as gaps, besides empty cells, NA and the like: '-999' in 'coded' (10)." in again.err
+    )
+    assert "Warning" not in again.err
 
 
 def test_strict_tells_a_fit_that_did_not_converge(gapmix, tmp_path):

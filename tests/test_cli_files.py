@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import signal
@@ -269,3 +270,157 @@ def test_whole_numbers_that_no_type_holds_stay_text_as_parquet(gapmix, tmp_path,
         after = pl.read_parquet(tmp_path / "o.parquet")["n"]
         assert after.dtype == pl.String
         assert all(b == a if a else float(b) for a, b in zip(texts, after, strict=True))
+
+
+# ------------------------------------------------------------------ compressed files and streams
+
+
+QUICK = ("--components", "1", "--threads", "1", "--max-iter", "5")
+UNPACK = {
+    ".gz": gzip.decompress,
+    ".zst": lambda raw: pa.CompressedInputStream(pa.BufferReader(raw), "zstd").read(),
+}
+
+
+def pack(raw, suffix):
+    if suffix == ".gz":
+        return gzip.compress(raw)
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(raw)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_compressed_text_is_read_and_written_by_its_ending(gapmix, tmp_path, suffix):
+    raw = write_rows(tmp_path / "t.csv", make_rows()).read_bytes()
+    (tmp_path / f"t.csv{suffix}").write_bytes(pack(raw, suffix))
+    assert gapmix(tmp_path, "impute", "t.csv", "-o", "plain.csv", *QUICK).code == 0
+    plain = (tmp_path / "plain.csv").read_bytes()
+    packed = []
+    for name in ("o", "other"):  # the same bytes each time: no clock and no name are in the file
+        ran = gapmix(tmp_path, "impute", f"t.csv{suffix}", "-o", f"{name}.csv{suffix}", *QUICK)
+        assert ran.code == 0, ran.err
+        packed.append((tmp_path / f"{name}.csv{suffix}").read_bytes())
+    assert UNPACK[suffix](packed[0]) == plain
+    assert packed[0] == packed[1]
+    ran = gapmix(tmp_path, "impute", "t.csv", "-o", f"d.tsv{suffix}", "--draws", "2", *QUICK)
+    assert ran.code == 0, ran.err
+    assert b"v0\tv1" in UNPACK[suffix]((tmp_path / f"d.2.tsv{suffix}").read_bytes())
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_a_damaged_compressed_file_is_refused_and_nothing_is_written(gapmix, tmp_path, suffix):
+    raw = write_rows(tmp_path / "t.csv", make_rows()).read_bytes()
+    whole = pack(raw, suffix)
+    damaged = {"cut": whole[:-9], "empty": pack(b"", suffix)}
+    if suffix == ".gz":  # pyarrow's zstd has no checksum
+        damaged["flipped"] = whole[:99] + bytes([whole[99] ^ 255]) + whole[100:]
+    for what, content in damaged.items():
+        (tmp_path / f"t.csv{suffix}").write_bytes(content)
+        ran = gapmix(tmp_path, "impute", f"t.csv{suffix}", "-o", f"o.csv{suffix}", *QUICK)
+        assert ran.code == 1, (what, ran.err)
+        assert ("is empty" if what == "empty" else "damaged or cut short") in ran.err
+        assert not (tmp_path / f"o.csv{suffix}").exists()
+    (tmp_path / f"t.csv{suffix}").write_bytes(whole)
+    before = digest(tmp_path)
+    arguments = ("impute", f"t.csv{suffix}", "-o", f"t.csv{suffix}", "--force", *QUICK)
+    ran = gapmix(tmp_path, *arguments, LARGEST_FILE="200")  # a full disk keeps the old file whole
+    assert (ran.code, digest(tmp_path)) == (74, before), ran.err
+
+
+REFUSED = {
+    "t.xlsx": "pandas.read_excel('t.xlsx').to_csv('t.csv', index=False)",
+    "t.ods": "pip install pandas odfpy",
+    "t.csv.zip": "unpack it first",
+    "t.json": "JSON",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_formats_are_refused_with_the_way_out(gapmix, tmp_path, name):
+    write_rows(tmp_path / "t.csv", make_rows())
+    (tmp_path / name).write_bytes(b"PK\x03\x04")
+    ran = gapmix(tmp_path, "describe", name)
+    assert (ran.code, REFUSED[name] in ran.err) == (2, True), ran.err
+    (tmp_path / name).unlink()
+    for output in (name, "t.parquet.gz"):
+        ran = gapmix(tmp_path, "impute", "t.csv", "-o", output, *QUICK)
+        assert (ran.code, "not written" in ran.err) == (2, True), ran.err
+        assert not (tmp_path / output).exists()
+    if name == "t.xlsx":
+        assert "written" in gapmix(tmp_path, "impute", "t.csv", "-o", name).err
+
+
+def test_a_table_goes_from_standard_input_to_standard_output(gapmix, tmp_path):
+    raw = write_rows(tmp_path / "t.csv", make_rows()).read_bytes()
+    pl.read_csv(raw).write_parquet(tmp_path / "t.parquet")
+    assert gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", *QUICK).code == 0
+    expected = (tmp_path / "o.csv").read_bytes()
+    for given in (raw, gzip.compress(raw)):
+        ran = subprocess.run(
+            [sys.executable, "-m", "gapmix", "impute", "-", "-o", "-", *QUICK],
+            input=given,
+            capture_output=True,
+            cwd=tmp_path,
+        )
+        assert (ran.returncode, ran.stdout) == (0, expected), ran.stderr
+        assert b"standard output" in ran.stderr
+    with (tmp_path / "t.parquet").open("rb") as file:
+        command = [sys.executable, "-m", "gapmix", "report", "-", "-o", "r.html", *QUICK]
+        ran = subprocess.run(command, stdin=file, capture_output=True, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "standard input" in (tmp_path / "r.html").read_text()
+    assert "Name a file" in gapmix(tmp_path, "fit", "t.csv", "-o", "-").err
+    assert "cannot be read in pieces" in gapmix(tmp_path, "fit", "-", "-o", "m", *PIECES).err
+
+
+PIECES = ("--checkpoint", "state")
+
+
+def test_force_lets_the_output_replace_the_table_and_nothing_else(gapmix, tmp_path):
+    write_rows(tmp_path / "t.csv", make_rows())
+    os.symlink("t.csv", tmp_path / "link.csv")
+    assert gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", *QUICK).code == 0
+    refused = gapmix(tmp_path, "impute", "t.csv", "-o", "link.csv", *QUICK)
+    assert (refused.code, "or give --force" in refused.err) == (2, True)
+    before = digest(tmp_path)
+    for wrong in (
+        ("-o", "o.csv", "--save-model", "t.csv"),
+        ("-o", "t.csv", "--save-model", "t.csv"),
+    ):
+        ran = gapmix(tmp_path, "impute", "t.csv", *wrong, "--force", *QUICK)
+        assert (ran.code, "would overwrite" in ran.err, "--force" in ran.err) == (2, True, False)
+    ran = gapmix(tmp_path, "impute", "o.csv", "-o", "o.csv", "--draws", "2", "--force", *QUICK)
+    assert ran.code == 0, ran.err  # o.1.csv and o.2.csv are new
+    os.rename(tmp_path / "o.1.csv", tmp_path / "d.1.csv")
+    ran = gapmix(tmp_path, "impute", "d.1.csv", "-o", "d.csv", "--draws", "2", "--force", *QUICK)
+    assert (ran.code, "would overwrite" in ran.err) == (2, True)  # the second draw would read it
+    ran = gapmix(tmp_path, "impute", "t.csv", "-o", "link.csv", "--force", *QUICK)
+    assert ran.code == 0, ran.err
+    after = digest(tmp_path)
+    assert after["t.csv"] == after["o.csv"] == before["o.csv"]
+    assert (tmp_path / "link.csv").is_symlink()
+
+
+def test_cells_cut_at_blanks_come_back_and_names_keep_their_quotes(gapmix, tmp_path):
+    (tmp_path / "t.data").write_text(
+        '  a   b  c\n 1.5  20   "x y"\n2   NA "tab\there" \n\n3.5\t60  z\n4 80 z\n'
+    )
+    ran = gapmix(tmp_path, "impute", "t.data", "-o", "o.data", "--std", *QUICK)
+    assert ran.code == 0, ran.err
+    assert "Cells are cut at blanks" in ran.err
+    again = gapmix(tmp_path, "impute", "o.data", "-o", "o.parquet", "--leave-out", "b_std", *QUICK)
+    assert again.code == 0, again.err
+    found = pl.read_parquet(tmp_path / "o.parquet")
+    assert found.columns == ["a", "b", "b_std", "c"]
+    assert found["c"].to_list() == ["x y", "tab\there", "z", "z"]
+    assert found["b_std"].to_list()[0] == "NA"
+    assert found["b"].null_count() == 0
+    given = gapmix(tmp_path, "impute", "t.data", "-o", "p.csv", "--delimiter", "blanks", *QUICK)
+    assert given.code == 0, given.err
+    assert cells(tmp_path / "p.csv")[0] == ["a", "b", "c"]
+    (tmp_path / "q.csv").write_text('"a","b ""q"""\n1,2\n3,\n4,5\n6,7\n')
+    assert gapmix(tmp_path, "impute", "q.csv", "-o", "r.csv", "--std", *QUICK).code == 0
+    first = (tmp_path / "r.csv").read_text().splitlines()[0]
+    assert first == '"a","b ""q""","b ""q""_std"'

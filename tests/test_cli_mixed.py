@@ -226,7 +226,7 @@ def test_a_model_fills_by_the_text_of_levels(gapmix, tmp_path):
         assert as_text(found[name]) == as_text(expected[name])
     ran = gapmix(tmp_path, "impute", "new.csv", "-m", "m", "-o", "p.csv", "--categories", "id")
     assert ran.code == 2
-    assert "a model knows its categories" in ran.err
+    assert "--categories has no effect with --model" in ran.err
 
 
 def test_a_model_of_python_knows_its_categories_here(gapmix, tmp_path):
@@ -326,7 +326,7 @@ def test_tables_in_pieces_say_what_they_leave(gapmix, tmp_path):
         assert ran.code == 2
         assert f"{option[0]} needs the whole table" in ran.err
     impute(gapmix, tmp_path, "csv", "--save-model", "m", *FIT)
-    ran = gapmix(tmp_path, "impute", "t.parquet", "-o", "q.parquet", "-m", "m", *more)
+    ran = gapmix(tmp_path, "impute", "t.parquet", "-o", "q.parquet", "-m", "m", *more[:2])
     assert ran.code == 2
     assert "The model knows categories" in ran.err
 

@@ -191,9 +191,13 @@ def test_what_cannot_be_done_is_told_and_nothing_is_written(
 
 def test_an_output_that_pieces_cannot_go_to_is_refused(gapmix, tmp_path):
     pq.write_table(pa.table(columns_of(make_rows(50))), tmp_path / "t.parquet")
-    for output in ((), ("-o", "out.npy")):
+    for output, said in (
+        ((), "needs --output"),
+        (("-o", "out.dat"), "needs --output"),
+        (("-o", "out.npy"), "files that end in .npy are not written"),
+    ):
         ran = gapmix(tmp_path, "impute", "t.parquet", "--checkpoint", "state", *output)
-        assert (ran.code, "needs --output" in ran.err) == (2, True)
+        assert (ran.code, said in ran.err) == (2, True), ran.err
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")

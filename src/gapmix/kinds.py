@@ -192,7 +192,7 @@ def _nearest(possible: Possible, j: int, values: np.ndarray) -> np.ndarray:
     lowest, highest = _inside(low, decimals, np.ceil), _inside(high, decimals, np.floor)
     if lowest > highest:  # no such number is between the bounds
         return np.clip(values, low, high)
-    return np.clip(np.round(values, decimals), lowest, highest)
+    return np.clip(np.round(values, decimals) + 0.0, lowest, highest)  # 0 instead of -0
 
 
 def _inside(end: float, decimals: int, towards: Callable[[float], float]) -> float:

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import App, Parameter
 
-from gapmix.cli.files import check_files
+from gapmix.cli.files import check_files, to_output
 from gapmix.cli.options import (
     COLUMNS,
     HIDDEN,
+    OF_A_FIT,
+    OF_FILLING,
+    WITH_MODEL,
     WRITTEN,
     ColumnOptions,
     FitOptions,
@@ -26,6 +29,7 @@ from gapmix.cli.options import (
     check_writing,
     flag,
     read_request,
+    refuse_idle,
 )
 from gapmix.cli.requests import Fitting, Writing
 from gapmix.cli.screen import Screen
@@ -82,15 +86,22 @@ class Outcome(NamedTuple):
 
 READ, USE, FIT, SHOW = ReadOptions(), ColumnOptions(), FitOptions(), Shown()
 WHOLE = PieceOptions()
-TablePath = Annotated[str, Parameter(help="CSV, TSV or Parquet file")]
+TablePath = Annotated[
+    str, Parameter(help="CSV (also .gz, .zst), TSV or Parquet file; - is standard input")
+]
 BigTablePath = Annotated[
-    str, Parameter(help="CSV, TSV, Parquet or .npy file, or a folder of Parquet files")
+    str,
+    Parameter(
+        help="CSV (also .gz, .zst), TSV, Parquet or .npy file, a folder of Parquet files; "
+        "- is standard input"
+    ),
 ]
 OutputPath = Annotated[
     Path | None,
     Parameter(
         name=["--output", "-o"],
-        help="File to write, CSV, TSV or Parquet by its ending; standard output by default",
+        help="File to write, by its ending: .csv, .tsv, .csv.gz, .csv.zst, .parquet; standard "
+        "output by default, or as -",
         group=WRITTEN,
     ),
 ]
@@ -127,6 +138,7 @@ def impute(
         bool, flag("Write means as they are, not as values of the column")
     ] = False,
     raw: Annotated[bool, flag("Write texts that look like formulas without a leading '")] = False,
+    force: Annotated[bool, flag("Let --output take the place of the table itself")] = False,
     read: ReadOptions = READ,
     columns: ColumnOptions = USE,
     fit: FitOptions = FIT,
@@ -134,6 +146,7 @@ def impute(
     show: Shown = SHOW,
 ) -> Outcome:
     """Fill the gaps of a table."""
+    output = to_output(output)
     writing = Writing(
         output,
         draws,
@@ -146,13 +159,14 @@ def impute(
         pieces.checkpoint,
     )
     check_writing(writing)
-    check_files({"the table": table, "the model": model}, writing, show.plots)
+    check_files({"the table": table, "the model": model}, writing, show.plots, force=force)
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
     if model is not None and save_model is not None:
         raise CallError("--save-model belongs to a fit: leave out --model or --save-model.")
-    if model is not None and columns.categories:
-        raise CallError("--categories belongs to a fit: a model knows its categories.")
+    if model is not None:
+        idle = OF_A_FIT if draws is not None else (*OF_A_FIT, "seed")
+        refuse_idle(WITH_MODEL, idle, columns, fit, show)
     request, fitting, how = read_request(read, columns), _fitting(fit, show), pieces.streaming()
     with _open_screen(show, fit) as screen:
         if streaming.is_needed(table, request, how):
@@ -177,6 +191,7 @@ def fit(
     show: Shown = SHOW,
 ) -> Outcome:
     """Fit a model to a table and save it."""
+    refuse_idle("on a model: give it to `impute`", ("keep",), columns)
     check_files(
         {"the table": table}, {"--output": output, "--checkpoint": pieces.checkpoint}, show.plots
     )
@@ -206,7 +221,11 @@ def score(
     show: Shown = SHOW,
 ) -> Outcome:
     """Write how probable each row is: the log density of what it shows."""
+    output = to_output(output)
     check_files({"the table": table, "the model": model}, {"--output": output}, show.plots)
+    refuse_idle("on densities", OF_FILLING, columns, fit)
+    if model is not None:
+        refuse_idle(WITH_MODEL, (*OF_A_FIT, "seed"), columns, fit, show)
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
     request = read_request(read, columns, id)
@@ -226,6 +245,8 @@ def sample(
     show: Shown = SHOW,
 ) -> Outcome:
     """Write new rows drawn from a model."""
+    output = to_output(output)
+    refuse_idle("on drawn rows", ("plots",), show)
     check_files({"the model": model}, {"--output": output}, show.plots)
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
@@ -246,6 +267,7 @@ def describe(
     show: Shown = SHOW,
 ) -> Outcome:
     """Show columns, gaps, patterns of gaps and the plan of a fit."""
+    refuse_idle("on what is described", ("keep",), columns)
     check_files({"the table": table}, {}, show.plots)
     fitting = _fitting(FitOptions(components=components), show)
     request = read_request(read, columns)
@@ -266,6 +288,7 @@ def evaluate(
     show: Shown = SHOW,
 ) -> Outcome:
     """Hide known cells and compare ways to fill them: mean, k-NN, iterative, mixture."""
+    refuse_idle("on comparisons", ("keep", "bounds", "strict", "plots"), columns, fit, show)
     if repeats < 1:
         raise CallError(f"--repeats must be at least 1, and is {repeats}.")
     if not 0 < share < 1:
@@ -303,6 +326,7 @@ def report(
 @app.command
 def info(model: Annotated[Path, Parameter(help="Model file")], /, *, show: Shown = SHOW) -> Outcome:
     """Show what is in a model file."""
+    refuse_idle("on a model file", ("plots",), show)
     return Outcome("informed", looking.info(model), show)
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from gapmix.cli.requests import Watch, Writing
 from gapmix.storage.atomicfile import find_target
+from gapmix.storage.compressed import split_name
 from gapmix.storage.tablefiles import is_parquet
+from gapmix.tables.formats import STANDARD, refuse_output
 from gapmix.tables.schema import CallError
 from gapmix.wording import quote
 
@@ -21,13 +23,17 @@ def list_targets(writing: Writing) -> list[tuple[int | None, Path | None]]:
     """Return each table to write: the number of its draw, from 1, and its file."""
     if writing.draws is None:
         return [(None, writing.path)]
-    path = writing.path
-    return [
-        (draw, path)
-        if path is None or writing.draw_column or writing.draws == 1
-        else (draw, path.with_name(f"{path.stem}.{draw}{path.suffix}"))
-        for draw in range(1, writing.draws + 1)
-    ]
+    path, numbers = writing.path, range(1, writing.draws + 1)
+    if path is None or writing.draw_column or writing.draws == 1:
+        return [(draw, path) for draw in numbers]
+    name, ending = split_name(path)
+    return [(draw, path.with_name(f"{name}.{draw}{ending}")) for draw in numbers]
+
+
+def to_output(path: Path | None) -> Path | None:
+    """Return where a table goes, None for standard output; refuse endings that mislead."""
+    refuse_output(path)
+    return None if path == Path(STANDARD) else path
 
 
 def picture_path(folder: Path, name: str) -> Path:
@@ -35,13 +41,22 @@ def picture_path(folder: Path, name: str) -> Path:
     return folder / f"{name}.png"
 
 
-def check_files(reads: Files, writes: Files | Writing, plots: Path | None = None) -> None:
-    """Raise an error about a file that cannot be written, or that is read or written otherwise."""
+def check_files(
+    reads: Files, writes: Files | Writing, plots: Path | None = None, *, force: bool = False
+) -> None:
+    """Raise an error about a file that cannot be written, or that is read or written otherwise.
+
+    With `force`, one output may take the place of the table, which is read to its end before that.
+    """
+    single = isinstance(writes, Writing) and len({path for _, path in list_targets(writes)}) == 1
+    table = set(_identify(reads["the table"] or "")) if single else set()
     owners: dict[object, str] = {}
     for what, place in reads.items():
         for path in _list_files(place):
             owners.update(dict.fromkeys(_identify(path), f"{what} {quote(str(place))}"))
     for option, path in _list_writes(writes, plots):
+        if path == Path(STANDARD):
+            raise CallError(f"{option}: only tables go to standard output. Name a file.")
         _check_target(path)
         for folder in (place for place in reads.values() if place is not None):
             inside = os.path.realpath(folder) == os.path.realpath(path.parent)
@@ -52,9 +67,11 @@ def check_files(reads: Files, writes: Files | Writing, plots: Path | None = None
                 )
         keys = _identify(path)
         taken = next((owners[key] for key in keys if key in owners), None)
-        if taken is not None:
+        in_place = option == "--output" and not table.isdisjoint(keys)
+        if taken is not None and not (force and in_place):
+            way = ", or give --force" if in_place else ""
             raise CallError(
-                f"{option} {quote(str(path))} would overwrite {taken}: choose another name."
+                f"{option} {quote(str(path))} would overwrite {taken}: choose another name{way}."
             )
         owners.update(dict.fromkeys(keys, f"{option} {quote(str(path))}"))
 

@@ -17,7 +17,13 @@ from gapmix.cli.files import list_targets, telling_of
 from gapmix.cli.fitting import FitSummary, fit_imputer, telling
 from gapmix.cli.gaps import Unfilled, count_gaps
 from gapmix.cli.models import apply_to_codes, load_model, marks_of, save_model, schema_of
-from gapmix.cli.reading import OpenTable, read_bounds, read_table, require_columns
+from gapmix.cli.reading import (
+    OpenTable,
+    note_empty,
+    read_bounds,
+    read_table,
+    require_columns,
+)
 from gapmix.cli.requests import Fitting, Reading, Watch, Writing
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.kinds import to_possible
@@ -29,6 +35,8 @@ from gapmix.tables.coding import (
     match_columns,
     output_names,
 )
+from gapmix.tables.dates import write_dates
+from gapmix.tables.marking import read_missing
 from gapmix.tables.scan import scan
 from gapmix.tables.schema import (
     NUMBER,
@@ -43,7 +51,7 @@ from gapmix.tables.schema import (
     name_columns,
 )
 from gapmix.tables.sink import Sink, refuse_types, writing
-from gapmix.tables.source import open_table
+from gapmix.tables.source import name_table, open_table
 from gapmix.wording import count
 
 SAMPLE_ROWS = 50_000  # drawn in one go
@@ -198,7 +206,9 @@ def sample(
             empty = np.full((n_drawn, len(used)), np.nan)
             x = model.sample(empty, 1, _random([seed, number]))[0]
             cells = [
-                pl.Series(str(f), x[:, f])
+                write_dates(x[:, f], column.spelling).alias(str(f))
+                if column.spelling
+                else pl.Series(str(f), x[:, f])
                 if column.kind == NUMBER
                 else pl.Series(str(f), list(column.values or column.levels)).gather(
                     x[:, f].astype(int)
@@ -293,21 +303,26 @@ def _match(
     match = match_columns(schema_of(imputer), source.names)
     apply_options(imputer, fitting, match.schema)
     tell_extra(match.schema, watch)
-    marks = marks_of(imputer, reading.missing_values)
-    watch.stage(f"Reading {source.path.name}", source.n_rows)
+    common, given = read_missing(reading.missing_values, source.names)
+    marks = marks_of(imputer, common)
+    own = {j: (*c.marks, *given.get(j, ())) for j, c in enumerate(match.schema.columns)}
+    watch.stage(f"Reading {name_table(path)}", source.n_rows)
     loose = find_columns(source.names, reading.roles.numbers, "--numbers")
     kept = find_columns(source.names, reading.roles.keep, "--keep")
     roles = [  # of categories only gaps are counted: a model knows their levels
-        "pass" if column.kind != NUMBER else "numbers" if j in loose else "use"
+        "pass" if column.kind != NUMBER else "numbers" if j in loose or column.spelling else "use"
         for j, column in enumerate(match.schema.columns)
     ]
-    seen = scan(source, roles, marks, keep=False, progress=watch.step)
+    seen = scan(source, roles, marks, own=own, keep=False, progress=watch.step)
+    for note in seen.gap_notes:
+        watch.note(note)
     columns = [
         column._replace(
             n_missing=found.n_missing,
             whole=found.whole if found.kind == NUMBER else column.whole,
             large=found.large,
             long=found.long,
+            marks=found.marks,
             loose=j in loose,
             keep=j in kept,
         )
@@ -329,6 +344,7 @@ def _write_tables(
         files.setdefault(target, []).append(draw)
     schema, dialect = ready.table.scan.schema, ready.table.source.dialect
     unknown: dict[int, int] = {}
+    empty: list[int] = []  # rows without any value
     seconds = 0.0
     for target, draws in files.items():
         output = Output(writing.std, writing.probabilities, writing.raw_means, is_parquet(target))
@@ -349,11 +365,16 @@ def _write_tables(
                     if target == next(iter(files)) and not turn:
                         for j, n_cells in encoded.unknown.items():
                             unknown[j] = unknown.get(j, 0) + n_cells
+                        rows = np.flatnonzero(np.isnan(encoded.x).all(axis=1)) + chunk.first_row
+                        empty += (rows - 1).tolist()
                     frame = nw.to_native(made)
                     if writing.draw_column:
                         frame = frame.select(pl.lit(draw).alias("draw"), pl.all())
                     sink.write(frame)
                     watch.step(turn * schema.n_rows + chunk.first_row + len(encoded.x) - 1)
+    if ready.summary is None and ready.model is not None:  # otherwise told when it was read
+        for note in note_empty(empty):
+            watch.note(note)
     _tell_unknown({schema.columns[j].name: n for j, n in unknown.items() if n}, watch)
     return tuple("-" if target is None else str(target) for target in files), seconds
 

@@ -19,7 +19,7 @@ from gapmix.fitting.progress import Event, listening
 from gapmix.selection.sizes import Candidate
 from gapmix.tables.dialect import TableError
 from gapmix.tables.frames import named_rows
-from gapmix.tables.schema import CATEGORY, Note, Schema, feature_names, features
+from gapmix.tables.schema import CATEGORY, NUMBER, Note, Schema, feature_names, features
 from gapmix.wording import Advised
 
 ADVICE = {  # in place of what estimators advise on their parameters
@@ -81,8 +81,10 @@ def fit_imputer(
     )
     ear = Ear(watch)
     watch.stage("Fitting", fitting.max_iter)
-    with telling(watch), listening(ear.hear):
-        imputer.set_params(categorical_features=name_categories(schema))
+    with telling(watch, besides="missing_values"), listening(ear.hear):  # told when it was read
+        imputer.set_params(
+            categorical_features=name_categories(schema), column_kinds=_name_kinds(schema)
+        )
         imputer.fit(rows_of(table))
     imputer.columns_ = columns_to_plain(schema)
     return imputer, ear.sum_up(imputer)
@@ -112,6 +114,12 @@ def name_categories(schema: Schema) -> Any:
     return "from_dtype" if plain else list(categories)
 
 
+def _name_kinds(schema: Schema) -> Any:
+    """Return what an imputer is told of columns: 1970 is no lower limit of dates."""
+    named = zip(feature_names(schema), features(schema), strict=True)
+    return {name: NUMBER for name, j in named if schema.columns[j].spelling} or "auto"
+
+
 def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:
     """Return the estimator that is asked for, not fitted."""
     return GaussianMixtureImputer(
@@ -127,8 +135,11 @@ def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:
 
 
 @contextmanager
-def telling(watch: Watch) -> Iterator[None]:
-    """Turn warnings and errors of estimators inside into notes and errors of the command line."""
+def telling(watch: Watch, *, besides: str = "") -> Iterator[None]:
+    """Turn warnings and errors of estimators inside into notes and errors of the command line.
+
+    Warnings that are about the parameter `besides` are left out.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -143,9 +154,15 @@ def telling(watch: Watch) -> Iterator[None]:
                 for warning in caught
                 if isinstance(warning.message, Warning)
                 and not issubclass(warning.category, ConvergenceWarning)
+                and (not besides or _about(warning.message) != besides)
             ]
             for text in dict.fromkeys(heard):
                 watch.note(Note(text, warning=True))
+
+
+def _about(message: Exception) -> str:
+    text = message.args[0] if message.args else ""
+    return text.about if isinstance(text, Advised) else ""
 
 
 def _say(message: Exception) -> str:

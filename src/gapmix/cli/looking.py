@@ -8,19 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix.cli.drawing import draw_gaps
-from gapmix.cli.fitting import telling
 from gapmix.cli.models import load_model
 from gapmix.cli.reading import read_table
 from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.shaped import find_centers
-from gapmix.estimators.warning import warn_codes
 from gapmix.kinds import look, tell
 from gapmix.plan.patterns import count_rows, find_patterns
 from gapmix.plan.planner import make_plan
 from gapmix.solvers.calibrate import costs_for
-from gapmix.tables.schema import NUMBER, feature_names, features, unique_names
-from gapmix.wording import quote
+from gapmix.tables.dates import show_days
+from gapmix.tables.schema import DATE, NUMBER, feature_names, features, unique_names
 
 MAX_PATTERNS = 8  # the most frequent ones, listed
 
@@ -32,9 +30,9 @@ class ColumnFacts(NamedTuple):
     kind: str
     n_missing: int
     share_missing: float
-    low: float | None
-    mean: float | None
-    high: float | None
+    low: float | str | None  # a text of dates
+    mean: float | str | None
+    high: float | str | None
     levels: tuple[str, ...]
 
 
@@ -61,6 +59,7 @@ class Description(NamedTuple):
     patterns: tuple[PatternFacts, ...]
     plan: str
     observed: np.ndarray  # (n, D) bool
+    codes: dict[str, dict[str, float]]  # values that may stand for gaps, by column
 
 
 def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch) -> Description:
@@ -78,15 +77,14 @@ def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch)
         kind = column.kind
         if column.kind == NUMBER:
             values = matrix[:, place[j]]
-            kind = tell(look(values))
-            low, mean, high = (float(f(values)) for f in (np.nanmin, np.nanmean, np.nanmax))
+            kind = DATE if column.spelling else tell(look(values))
+            ends = np.array([f(values) for f in (np.nanmin, np.nanmean, np.nanmax)])
+            dated = column.spelling
+            low, mean, high = show_days(ends, dated) if dated else ends.tolist()
         share = column.n_missing / schema.n_rows
         facts.append(
             ColumnFacts(labels[j], kind, column.n_missing, share, low, mean, high, column.levels)
         )
-    numbers = [f for f, j in enumerate(layout) if schema.columns[j].kind == NUMBER]
-    with telling(watch):
-        warn_codes(matrix[:, numbers], np.ones(len(matrix)), [quote(names[f]) for f in numbers])
     observed = ~np.isnan(matrix)
     every = find_patterns(observed)
     rows = count_rows(every)
@@ -117,6 +115,10 @@ def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch)
         ),
         explanation,
         observed,
+        {
+            name: {"value": code.value, "n_cells": code.n_cells, "low": code.low, "high": code.high}
+            for name, code in table.codes.items()
+        },
     )
 
 

@@ -26,6 +26,7 @@ try:
 
     from gapmix.cli import commands, results, screen
     from gapmix.tables.dialect import TableError
+    from gapmix.tables.formats import STANDARD
     from gapmix.tables.schema import CallError
 except ModuleNotFoundError as error:
     if error.name not in EXTRAS:
@@ -83,6 +84,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(tokens: list[str]) -> int:
+    # An option parser would take a lone hyphen for an option without a name.
+    texts = ("--missing-values", "--delimiter", "--quote")
+    output = {"--output=-": f"--output={STANDARD}", "-o=-": f"-o={STANDARD}"}
+    tokens = [
+        STANDARD if token == "-" and before not in texts else output.get(token, token)
+        for before, token in zip(["", *tokens], tokens, strict=False)
+    ]
     outcome = commands.app(tokens, exit_on_error=False, print_error=False)
     if not isinstance(outcome, commands.Outcome):  # help or version was shown
         return DONE

@@ -18,17 +18,21 @@ from gapmix.estimators.mixture import GaussianMixture
 from gapmix.modelfile.files import load, save
 from gapmix.storage.recordfile import ModelFileError
 from gapmix.tables.cells import read_marks
+from gapmix.tables.dates import SPELLINGS
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import CATEGORY, NUMBER, USED, CallError, Column, Schema
 from gapmix.wording import quote
 
 FIELDS = {"name": str, "kind": str, "whole": bool, "levels": list}
+MORE = {"missing_values": list, "spelling": str}  # of some columns
 
 
 def columns_to_plain(schema: Schema) -> list[dict[str, Any]]:
     """Return the columns of a table as plain data."""
     return [
         {"name": c.name, "kind": c.kind, "whole": c.whole, "levels": list(c.levels)}
+        | ({"missing_values": list(c.marks)} if c.marks else {})
+        | ({"spelling": c.spelling} if c.spelling else {})
         for c in schema.columns
     ]
 
@@ -44,6 +48,8 @@ def schema_of(imputer: GaussianMixtureImputer) -> Schema:
                 c["whole"],
                 tuple(c["levels"]),
                 values=tuple(next(values, np.empty(0)).tolist()) if c["kind"] == CATEGORY else (),
+                marks=tuple(c.get("missing_values", ())),
+                spelling=c.get("spelling", ""),
             )
             for c in imputer.columns_
         )
@@ -119,9 +125,10 @@ def _check(imputer: GaussianMixtureImputer) -> None:
         imputer.columns_ = columns_to_plain(Schema(columns))
     right = isinstance(imputer.columns_, list) and all(
         isinstance(c, dict)
-        and set(c) == set(FIELDS)
-        and all(type(c[name]) is kind for name, kind in FIELDS.items())
-        and all(isinstance(level, str) for level in c["levels"])
+        and set(FIELDS) <= set(c) <= set(FIELDS | MORE)
+        and all(type(c[name]) is kind for name, kind in (FIELDS | MORE).items() if name in c)
+        and all(isinstance(text, str) for text in (*c["levels"], *c.get("missing_values", ())))
+        and c.get("spelling", SPELLINGS[0]) in SPELLINGS
         and (c["kind"] != CATEGORY or len(set(c["levels"])) == len(c["levels"]) > 0)
         for c in imputer.columns_
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ from cyclopts import Group, Parameter
 from gapmix.cli.requests import Fitting, Reading, Streaming, Writing
 from gapmix.tables.dialect import Given
 from gapmix.tables.schema import CallError, Roles
+from gapmix.wording import listed
 
 HIDDEN = Group("What is hidden", sort_key=0)
 WRITTEN = Group("What is written", sort_key=0)
@@ -21,6 +23,12 @@ MODEL = Group("How the mixture is fitted", sort_key=3)
 PIECES = Group("Tables in pieces: Parquet, folders of it, .npy", sort_key=4)
 SHOWN = Group("What is shown", sort_key=5)
 DEFAULTS = Fitting()
+OF_A_FIT = (  # what a model that was fitted before is not changed by
+    *("columns", "leave_out", "categories", "components", "covariance", "starts", "max_iter"),
+    *("tol", "strict", "plots"),
+)
+OF_FILLING = ("bounds", "no_limits", "keep")
+WITH_MODEL = "with --model, which is applied as it was fitted"
 
 
 def _list(help_text: str, group: Group, **more: Any) -> Any:
@@ -48,14 +56,19 @@ class ReadOptions:
     missing_values: Annotated[
         tuple[str, ...],
         _list(
-            "What marks a gap, besides empty cells, NA, NaN, null and the like: NA,?,-999",
+            "What marks a gap, besides empty cells, NA, NaN, null and the like: -999,none; in some "
+            "columns only: 'A,B=0;C=-200'",
             TABLE,
             allow_leading_hyphen=True,
         ),
     ] = ()
     delimiter: Annotated[
         str | None,
-        Parameter(help="Character between cells, or 'tab'; found by default", group=TABLE),
+        Parameter(
+            help="Character between cells, or 'tab', or 'blanks' for any number of them; found "
+            "by default",
+            group=TABLE,
+        ),
     ] = None
     decimal: Annotated[
         Literal[".", ","] | None, Parameter(help="Decimal sign; found by default", group=TABLE)
@@ -85,10 +98,13 @@ class ReadOptions:
 
     def given(self) -> Given:
         """Return what is said about the dialect."""
-        delimiter = {"tab": "\t", "\\t": "\t"}.get(self.delimiter or "", self.delimiter)
+        delimiter = {"tab": "\t", "\\t": "\t", "blanks": " "}.get(
+            self.delimiter or "", self.delimiter
+        )
         for name, value in (("--delimiter", delimiter), ("--quote", self.quote)):
             if value is not None and value != "none" and (len(value) != 1 or not value.isascii()):
-                raise CallError(f"{name} must be one ASCII character, and is '{value}'.")
+                words = "'tab' or 'blanks'" if name == "--delimiter" else "'none'"
+                raise CallError(f"{name} must be one ASCII character or {words}: '{value}'.")
         if delimiter in ('"', "\n", "\r") or (delimiter and delimiter == self.quote):
             raise CallError("--delimiter must be neither a quotation mark nor the end of a line.")
         if delimiter is not None and delimiter == self.decimal:
@@ -112,7 +128,10 @@ class ColumnOptions:
         _list("These are categories: codes, ids or texts of many levels", COLUMNS),
     ] = ()
     numbers: Annotated[
-        tuple[str, ...], _list("These are numbers; whatever else they hold is a gap", COLUMNS)
+        tuple[str, ...],
+        _list(
+            "These are numbers, or dates to be filled; whatever else they hold is a gap", COLUMNS
+        ),
     ] = ()
     keep: Annotated[
         tuple[str, ...], _list("Use these, but leave their gaps as they are", COLUMNS)
@@ -226,8 +245,20 @@ class Shown:
 
 def read_request(read: ReadOptions, columns: ColumnOptions, row_id: str | None = None) -> Reading:
     """Return how a table is read."""
-    marks = tuple(part.strip() for value in read.missing_values for part in value.split(","))
-    return Reading(read.given(), columns.roles(row_id), marks, read.memory)
+    return Reading(read.given(), columns.roles(row_id), read.missing_values, read.memory)
+
+
+def refuse_idle(why: str, names: Collection[str], *groups: Any) -> None:
+    """Raise an error about options that were given and would change nothing, by their names."""
+    idle = [
+        f"--{field.name.replace('_', '-')}"
+        for group in groups
+        for field in fields(group)
+        if field.name in names and getattr(group, field.name) != field.default
+    ]
+    if idle:
+        verb, it = ("has", "it") if len(idle) == 1 else ("have", "them")
+        raise CallError(f"{listed(idle)} {verb} no effect {why}: leave {it} out.")
 
 
 def check_writing(writing: Writing) -> None:

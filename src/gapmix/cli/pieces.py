@@ -21,9 +21,11 @@ from gapmix.engines.sources import (
     read_columns,
 )
 from gapmix.kinds import LARGEST_WHOLE
+from gapmix.storage.compressed import inner_suffix
 from gapmix.storage.extras import need
-from gapmix.storage.tablefiles import PARQUET, is_parquet, to_polars
+from gapmix.storage.tablefiles import PARQUET, to_polars
 from gapmix.tables.dialect import TableError
+from gapmix.tables.formats import STANDARD
 from gapmix.tables.schema import (
     EMPTY,
     NUMBER,
@@ -72,6 +74,8 @@ def check_path(path: str | Path) -> Path:
         raise CallError(
             f"{quote(path)} is an address: nothing is fetched. Download the file first."
         )
+    if path == STANDARD:
+        raise CallError("Standard input cannot be read in pieces: name a Parquet file or a folder.")
     path = Path(path)
     if not path.exists():
         raise CallError(f"There is no file or folder {quote(str(path))}.")
@@ -238,9 +242,10 @@ def _tell(columns: Sequence[Column], watch: Watch) -> None:
 
 def check_output(path: Path | None) -> None:
     """Raise an error unless a table in pieces can be written to this path."""
-    if path is None or not (is_parquet(path) or path.suffix.lower() in (".csv", *TABS)):
+    if path is None or inner_suffix(path) not in (*PARQUET, ".csv", *TABS):
         raise CallError(
-            "A table in pieces needs --output with a name that ends in .parquet, .pq, .csv or .tsv."
+            "A table in pieces needs --output with a name that ends in .parquet, .pq, .csv or "
+            ".tsv, or in .csv.gz or .csv.zst."
         )
 
 

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
+
+import numpy as np
 
 from gapmix.cli.requests import Reading, Watch
 from gapmix.engines.budget import read_memory
 from gapmix.estimators.marks import Marks
+from gapmix.estimators.warning import Code, find_codes, say_code
 from gapmix.tables.cells import read_marks
+from gapmix.tables.dates import read_date
 from gapmix.tables.dialect import TableError
+from gapmix.tables.marking import read_missing, write_missing
 from gapmix.tables.scan import Scan, scan
 from gapmix.tables.schema import (
+    MAX_LISTED,
     NUMBER,
     CallError,
+    Note,
     Schema,
     assign_roles,
+    feature_names,
+    features,
     find_column,
     find_kept,
+    name_columns,
     unique_names,
 )
-from gapmix.tables.source import Source, open_table
-from gapmix.wording import quote
+from gapmix.tables.source import Source, name_table, open_table
+from gapmix.wording import count, quote
 
+LEAST_STEPS = 20  # from value to value, before a column is said to count rows
 Bounds = dict[str, tuple[float | None, float | None]]  # by the name of a feature
 
 
@@ -32,21 +45,82 @@ class OpenTable(NamedTuple):
 
     source: Source
     scan: Scan
-    marks: Marks
+    marks: Marks  # of all columns; the schema has those of single ones
+    codes: Mapping[str, Code] = MappingProxyType({})  # values that may stand for gaps, by column
 
 
 def read_table(path: str | Path, reading: Reading, watch: Watch) -> OpenTable:
     """Open a table, read it once, and tell what there is to know about it."""
     source = open_table(path, reading.given)
-    marks = read_marks(reading.missing_values)
+    common, own = read_missing(reading.missing_values, source.names)
+    marks = read_marks(common)
     roles = assign_roles(source.names, reading.roles)
     kept = find_kept(source.names, reading.roles, roles)
     limit = find_limit(reading)
-    watch.stage(f"Reading {Path(path).name}", source.n_rows)
-    seen = scan(source, roles, marks, kept=kept, max_bytes=limit, progress=watch.step)
-    for note in seen.notes:
+    watch.stage(f"Reading {name_table(path)}", source.n_rows)
+    seen = scan(source, roles, marks, own=own, kept=kept, max_bytes=limit, progress=watch.step)
+    codes = _find_codes(seen)
+    none = np.isnan(seen.matrix).all(axis=1) & (seen.matrix.shape[1] > 0)
+    empty = note_empty(np.flatnonzero(none).tolist())
+    counting = _note_counting(seen)
+    for note in (*seen.notes, *counting, *seen.gap_notes, *note_codes(codes), *empty):
         watch.note(note)
-    return OpenTable(source, seen, marks)
+    return OpenTable(source, seen, marks, codes)
+
+
+def _find_codes(seen: Scan) -> dict[str, Code]:
+    """Return values that may stand for gaps, by the names of their columns."""
+    layout, names = features(seen.schema), feature_names(seen.schema)
+    numbers = [f for f, j in enumerate(layout) if seen.schema.columns[j].kind == NUMBER]
+    return {names[numbers[code.column]]: code for code in find_codes(seen.matrix[:, numbers])}
+
+
+def _note_counting(seen: Scan) -> list[Note]:
+    """Return what is said of columns that count the rows, as numbers that name them do."""
+    found = []
+    layout = zip(feature_names(seen.schema), features(seen.schema), strict=True)
+    for f, (name, j) in enumerate(layout):
+        rows = np.flatnonzero(~np.isnan(seen.matrix[:, f]))
+        steps = np.diff(seen.matrix[rows, f]) if seen.schema.columns[j].whole else np.empty(0)
+        if len(steps) >= LEAST_STEPS and (steps > 0).all() and steps.sum() < 2 * np.ptp(rows):
+            found.append(name)
+    if not found:
+        return []
+    one = len(found) == 1
+    names = "it names" if one else "they name"
+    return [
+        Note(
+            f"{name_columns(found)} {'rises' if one else 'rise'} from row to row by about one, and "
+            f"{'is' if one else 'are'} used like any other number. If {names} "
+            f"rows: --leave-out '{','.join(found)}'."
+        )
+    ]
+
+
+def note_codes(codes: Mapping[str, Code]) -> list[Note]:
+    """Return what is said of values that may stand for gaps, with the option to type."""
+    if not codes:
+        return []
+    said = [say_code(code, quote(name)) for name, code in codes.items()]
+    more = f" {len(said) - MAX_LISTED} more columns have such values." * (len(said) > MAX_LISTED)
+    stands = "it stands for a gap" if len(said) == 1 else "they stand for gaps"
+    option = write_missing({name: code.value for name, code in codes.items()})
+    return [
+        Note(
+            f"{' '.join(said[:MAX_LISTED])}{more} If {stands}: --missing-values '{option}'.",
+            warning=True,
+        )
+    ]
+
+
+def note_empty(empty: Sequence[int]) -> list[Note]:
+    """Return what is said of rows without any value, by their numbers from 0."""
+    if not empty:
+        return []
+    one = len(empty) == 1
+    rows = f"{count(len(empty), 'row')} {'has' if one else 'have'} no value in any column used"
+    where = f"row {empty[0] + 1:,}" if one else f"the first is row {empty[0] + 1:,}"
+    return [Note(f"{rows} ({where}): only what all rows say can be filled there.", warning=True)]
 
 
 def find_limit(reading: Reading) -> int | None:
@@ -78,8 +152,10 @@ def read_bounds(texts: tuple[str, ...], schema: Schema) -> Bounds | None:
     for text in texts:
         name, equals, span = text.rpartition("=")
         low, colon, high = span.partition(":")
+        spelling = next((c.spelling for c in schema.columns if c.name == name), "")
         try:
-            pair = (float(low) if low else -math.inf, float(high) if high else math.inf)
+            ends = [read_date(end, spelling) if spelling and end else end for end in (low, high)]
+            pair = (float(ends[0] or -math.inf), float(ends[1] or math.inf))
         except ValueError:
             pair = (math.nan, math.nan)
         if not equals or not colon or not pair[0] < pair[1]:

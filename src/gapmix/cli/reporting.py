@@ -11,11 +11,12 @@ from gapmix.cli.drawing import draw_all
 from gapmix.cli.files import telling_of
 from gapmix.cli.fitting import FitSummary, fit_imputer
 from gapmix.cli.gaps import count_gaps
-from gapmix.cli.reading import OpenTable, read_table
+from gapmix.cli.reading import OpenTable, note_codes, read_table
 from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.report import write_page
 from gapmix.report.page import require_report
 from gapmix.report.subject import LeftColumn, Subject, as_imputer
+from gapmix.tables.dates import name_unit
 from gapmix.tables.schema import (
     CATEGORY,
     DATE,
@@ -29,6 +30,7 @@ from gapmix.tables.schema import (
     features,
     unique_names,
 )
+from gapmix.tables.source import locate, name_table
 from gapmix.wording import count, label, listed
 
 SAID = {  # of one column, of several
@@ -78,9 +80,9 @@ def report(
         as_imputer(imputer),
         matrix,
         feature_names(schema),
-        Path(path).name,
+        name_table(path),
         fitting.seed,
-        _describe_columns(schema),
+        (*_describe_columns(schema), *(note.text for note in note_codes(table.codes))),
         _describe_file(path, table, checksum),
         watch.stage,
         levels={
@@ -103,7 +105,11 @@ def _describe_columns(schema: Schema) -> tuple[str, ...]:
     by_kind: dict[str, list[str]] = {}
     for name, column in zip(names, schema.columns, strict=True):
         by_kind.setdefault(column.kind, []).append(label(name))
-    sentences = []
+    sentences = [
+        f"{label(name)} holds dates, shown as {name_unit(column.spelling)} since 1970-01-01."
+        for name, column in zip(names, schema.columns, strict=True)
+        if column.spelling
+    ]
     for kind, (one, several) in SAID.items():
         found = by_kind.get(kind, [])
         if found:
@@ -121,11 +127,11 @@ def _describe_file(
     path: str | Path, table: OpenTable, checksum: str
 ) -> tuple[tuple[str, str], ...]:
     schema = table.scan.schema
-    size = os.path.getsize(path)
+    size = os.path.getsize(locate(path))
     return (
         (
             "Table",
-            f"{Path(path).name}, {count(size, 'byte')}, {count(schema.n_rows, 'row')}, "
+            f"{name_table(path)}, {count(size, 'byte')}, {count(schema.n_rows, 'row')}, "
             f"{count(len(schema.columns), 'column')}",
         ),
         ("Checksum", f"SHA-256 {checksum} of the file"),
@@ -136,9 +142,9 @@ def _checksum(path: str | Path) -> str:
     """Return the SHA-256 of a file; what is wrong with it is told when it is read."""
     digest = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
+        with open(locate(path), "rb") as file:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
-    except OSError:
+    except (OSError, CallError):
         return "unknown"
     return digest.hexdigest()

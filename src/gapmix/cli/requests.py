@@ -17,7 +17,7 @@ class Reading(NamedTuple):
 
     given: Given = Given()
     roles: Roles = Roles()
-    missing_values: tuple[str, ...] = ()
+    missing_values: tuple[str, ...] = ()  # "NA,-999" for all columns, "A,B=0" for some
     memory: str | None = None  # what the work may take, such as "4GB"
 
 

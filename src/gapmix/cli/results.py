@@ -285,8 +285,8 @@ def _best_level(shares: dict[str, float]) -> Text:
     return Text(clean(f"{level} {100 * shares[level]:.0f} %"))
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.5g}"
+def _number(value: float | str | None) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else value or ""
 
 
 RENDERERS = {

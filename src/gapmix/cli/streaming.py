@@ -271,7 +271,8 @@ def _match(
         raise CallError(
             f"The model knows categories, which {WHOLE.replace('leave it out, or read', 'read')}"
         )
-    if marks_of(imputer, reading.missing_values).numbers:
+    own = any(column.marks for column in schema.columns)
+    if reading.missing_values or own or marks_of(imputer).numbers:
         raise CallError("--missing-values needs the whole table: turn such cells into nulls first.")
     layout = read_layout(place)
     refuse_options(reading.roles)

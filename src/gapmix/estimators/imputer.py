@@ -147,7 +147,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         'identity' for those that are not.
     columns_ : list of dict
         Of a model that `gapmix fit` wrote: name, kind, whole and levels of each column of its
-        table, those that are not used as well.
+        table, those that are not used as well; marks of gaps and spelling of dates where it has
+        such.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)

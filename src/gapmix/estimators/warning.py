@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import sklearn
@@ -44,14 +45,25 @@ def warn_of_unknown(known: np.ndarray, names: list[str]) -> None:
     )
 
 
-def warn_codes(x: np.ndarray, weight: np.ndarray, names: list[str]) -> None:
-    """Warn where one extreme integer repeats far from all other values of its column.
+class Code(NamedTuple):
+    """A value that may stand for a gap."""
 
-    Rows of weight 0 are not looked at.
-    """
-    if not weight.all():
-        x = x[weight > 0]
-    for j, name in enumerate(names):
+    column: int
+    value: float
+    n_cells: int
+    low: float  # of all other values
+    high: float
+
+
+def is_far(code: float, low: float, high: float) -> bool:
+    """Tell whether a value lies so far from all others that it is hardly one of them."""
+    return min(abs(low - code), abs(high - code)) > 2.0 * (high - low)
+
+
+def find_codes(x: np.ndarray) -> list[Code]:
+    """Return where one extreme integer repeats far from all other values of its column."""
+    found = []
+    for j in range(x.shape[1]):
         column = x[:, j]
         column = column[~np.isnan(column)]
         if column.size < 20:
@@ -68,11 +80,22 @@ def warn_codes(x: np.ndarray, weight: np.ndarray, names: list[str]) -> None:
             ):
                 continue
             rest = column[beyond]
-            gap = min(abs(rest.min() - code), abs(rest.max() - code))
-            if gap > 2.0 * (rest.max() - rest.min()) and np.unique(rest).size >= 5:
-                fact = (
-                    f"Column {name}: the value {code:g} occurs {n_code} times, far from all others "
-                    f"({rest.min():g} to {rest.max():g}). It is taken as a number."
-                )
-                advice = "If it stands for a gap, replace it by NaN first."
-                warn_user(Advised(fact, "missing_values", advice))
+            low, high = float(rest.min()), float(rest.max())
+            if is_far(code, low, high) and np.unique(rest).size >= 5:
+                found.append(Code(j, float(code), n_code, low, high))
+    return found
+
+
+def say_code(code: Code, name: str) -> str:
+    """Return what was found in a column."""
+    return (
+        f"Column {name}: the value {code.value:g} occurs {code.n_cells} times, far from all others "
+        f"({code.low:g} to {code.high:g}). It is taken as a number."
+    )
+
+
+def warn_codes(x: np.ndarray, weight: np.ndarray, names: list[str]) -> None:
+    """Warn about values that may stand for gaps; rows of weight 0 are not looked at."""
+    advice = "If it stands for a gap, replace it by NaN first."
+    for code in find_codes(x if weight.all() else x[weight > 0]):
+        warn_user(Advised(say_code(code, names[code.column]), "missing_values", advice))

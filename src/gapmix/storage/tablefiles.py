@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from gapmix.storage.atomicfile import Replacement
+from gapmix.storage.compressed import compressing
 from gapmix.storage.extras import need
 
 PARQUET = (".parquet", ".pq")
@@ -30,8 +31,11 @@ class Dialect(NamedTuple):
     header: bool = True
     newline: str = "\n"
     bom: bool = False
+    quoted: bool = False  # all names in the header stand between quotes
 
 
+BLANKS = " "  # as a delimiter: any number of blanks and tabs
+NO_VALUE = "NA"  # an empty cell where blanks stand between cells
 PLAIN = Dialect()
 
 
@@ -46,8 +50,9 @@ def writing_table(
 ) -> Iterator[Write]:
     """Open a table to write, Parquet by the ending of its name, otherwise text in a dialect.
 
-    None is standard output. What is yielded adds rows: a polars frame, a pyarrow table or an array
-    of floats (n, d), its columns in the order of `names` and of the same types each time.
+    Text is compressed if the name ends in .gz or .zst. None is standard output. What is yielded
+    adds rows: a polars frame, a pyarrow table or an array of floats (n, d), its
+    columns in the order of `names` and of the same types each time.
     """
     if path is None:
         yield _TextTable(sys.stdout.buffer, names, dialect).write
@@ -55,7 +60,8 @@ def writing_table(
         return
     with Replacement(path) as stream:
         if not is_parquet(path):
-            yield _TextTable(stream, names, dialect).write
+            with compressing(stream, path) as packed:
+                yield _TextTable(packed, names, dialect).write
             return
         with closing(_ParquetTable(stream, names)) as table:
             yield table.write
@@ -81,15 +87,26 @@ class _TextTable:
             include_header=False,
             separator=dialect.delimiter,
             quote_char=dialect.quote or '"',
-            quote_style="never" if dialect.quote is None else "necessary",
+            quote_style=self._quote_style(frame),
             line_terminator=self._newline,
+            null_value=NO_VALUE if dialect.delimiter == BLANKS else None,
         )
         self._stream.write(self._encode(text))
+
+    def _quote_style(self, frame: Any) -> Any:
+        if self._dialect.quote is None:
+            return "never"
+        if self._dialect.delimiter != BLANKS:
+            return "necessary"
+        texts = frame.select(need("polars", "cli").selectors.string())  # tabs cut cells as well
+        return "always" if any(s.str.contains("\t").any() for s in texts) else "necessary"
 
     def _write_header(self) -> None:
         dialect = self._dialect
         line = io.StringIO(newline="")
         look: dict[str, Any] = {"quotechar": dialect.quote}
+        if dialect.quoted:
+            look["quoting"] = csv.QUOTE_ALL
         if dialect.quote is None:
             look = {"quoting": csv.QUOTE_NONE, "quotechar": None, "escapechar": "\\"}
         csv.writer(

@@ -22,6 +22,8 @@ USUAL_MARKS = frozenset(
 )
 # In a column of words "none" or "-" may be an answer.
 CATEGORY_MARKS = frozenset(["", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "?"])
+# What everybody writes for a gap; of other marks it is said how often they were taken for one.
+PLAIN_MARKS = frozenset(["", "na", "n/a", "#n/a", "#na", "<na>", "nan", "null"])
 
 
 class Parsed(NamedTuple):
@@ -31,6 +33,14 @@ class Parsed(NamedTuple):
     n_other: int  # cells that are neither number nor gap
     first_other: int  # place of the first of them, -1 if there is none
     others: tuple[str, ...]  # a few of them, all different
+    marked: dict[str, int]  # how often marks other than the plain ones were taken for gaps
+
+
+class Levels(NamedTuple):
+    """Cells as texts of levels."""
+
+    texts: Any  # polars series, null for gaps
+    marked: dict[str, int]  # as above
 
 
 def read_marks(values: Sequence[str]) -> Marks:
@@ -45,6 +55,24 @@ def read_marks(values: Sequence[str]) -> Marks:
     return Marks(tuple(number for number in numbers if number == number), frozenset(texts))
 
 
+def add_marks(marks: Marks, more: Sequence[str]) -> Marks:
+    """Return marks and what else stands for a gap in one column."""
+    own = read_marks(more)
+    return Marks(marks.numbers + own.numbers, marks.texts | own.texts) if more else marks
+
+
+def count_marks(texts: Any) -> dict[str, int]:
+    """Return how often marks occur among texts without spaces that were all taken for gaps."""
+    telling = texts.filter(~texts.str.to_lowercase().is_in(list(PLAIN_MARKS)))
+    return dict(telling.value_counts(sort=True).iter_rows()) if len(telling) else {}
+
+
+def count_numbers(values: Any, codes: Sequence[float]) -> dict[str, int]:
+    """Return how often codes of gaps occur among numbers."""
+    counts = {f"{code:.15g}": int((values == code).sum()) for code in codes}
+    return {code: n for code, n in counts.items() if n}
+
+
 def parse_numbers(texts: Any, marks: Marks, decimal: str) -> Parsed:
     """Return a polars series of texts as numbers."""
     plain = texts
@@ -57,6 +85,7 @@ def parse_numbers(texts: Any, marks: Marks, decimal: str) -> Parsed:
     unread = values.is_null() & texts.is_not_null()
     result = values.to_numpy().astype(np.float64, copy=True)
     n_other, first_other, others = 0, -1, ()
+    marked: dict[str, int] = {}
     if unread.any():
         places = np.flatnonzero(unread.to_numpy())
         stripped = plain.filter(unread).str.strip_chars()
@@ -65,17 +94,18 @@ def parse_numbers(texts: Any, marks: Marks, decimal: str) -> Parsed:
         raw = texts.filter(unread).str.strip_chars()
         is_gap = raw.str.to_lowercase().is_in(list(USUAL_MARKS)) | raw.is_in(list(marks.texts))
         other = again.is_null() & ~is_gap
+        marked = count_marks(raw.filter(is_gap))
         n_other = int(other.sum())
         if n_other:
             first_other = int(places[int(other.arg_true()[0])])
             others = tuple(raw.filter(other).unique(maintain_order=True).head(3).to_list())
-    for code in marks.numbers:
-        result[result == code] = np.nan
-    return Parsed(result, n_other, first_other, others)
+    marked |= count_numbers(result, marks.numbers)
+    result[np.isin(result, marks.numbers)] = np.nan
+    return Parsed(result, n_other, first_other, others, marked)
 
 
-def parse_levels(cells: Any, marks: Marks, *, typed: bool) -> Any:
-    """Return a narwhals series as a polars series of texts as they are spelled, null for gaps.
+def parse_levels(cells: Any, marks: Marks, *, typed: bool) -> Levels:
+    """Return a narwhals series as texts as they are spelled, null for gaps.
 
     In a text file the usual marks are gaps; in a table with types, nulls, NaN and `marks` are.
     """
@@ -84,14 +114,18 @@ def parse_levels(cells: Any, marks: Marks, *, typed: bool) -> Any:
         native = pl.Series(_spell_objects(cells), dtype=pl.String)
     if native.dtype.is_float():
         native = native.fill_nan(None)
+    marked: dict[str, int] = {}
     if native.dtype.is_numeric() and marks.numbers:
-        native = native.set(native.cast(pl.Float64).is_in(list(marks.numbers)), None)
+        numbers = native.cast(pl.Float64)
+        marked = count_numbers(numbers, marks.numbers)
+        native = native.set(numbers.is_in(list(marks.numbers)), None)
     texts = spell(native)
     known = marks.texts if typed else CATEGORY_MARKS | marks.texts
     if not known:
-        return texts
-    gaps = texts.str.strip_chars().is_in(list(known)).fill_null(True)
-    return texts.set(gaps, None)
+        return Levels(texts, marked)
+    stripped = texts.str.strip_chars()
+    gaps = stripped.is_in(list(known)).fill_null(True)
+    return Levels(texts.set(gaps, None), marked | count_marks(stripped.filter(gaps).drop_nulls()))
 
 
 def spell(values: Any) -> Any:

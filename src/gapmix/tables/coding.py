@@ -13,12 +13,14 @@ import numpy as np
 from gapmix.estimators.marks import Marks
 from gapmix.storage.tablefiles import Dialect
 from gapmix.tables.cells import (
+    add_marks,
     find_codes,
     parse_levels,
     parse_numbers,
     refuse_infinite,
     write_numbers,
 )
+from gapmix.tables.dates import fill_dates, read_dates
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import (
     NUMBER,
@@ -70,11 +72,12 @@ def encode(chunk: Chunk, schema: Schema, marks: Marks, dialect: Dialect | None) 
     unknown: dict[int, int] = {}
     for f, j in enumerate(layout):
         column = schema.columns[j]
+        own = add_marks(marks, column.marks)
         if column.kind == NUMBER:
-            x[:, f] = _encode_numbers(chunk, j, column, marks, dialect)
+            x[:, f] = _encode_numbers(chunk, j, column, own, dialect)
             gaps[j] = np.isnan(x[:, f])
             continue
-        texts = parse_levels(chunk.frame[:, j], marks, typed=dialect is None)
+        texts = parse_levels(chunk.frame[:, j], own, typed=dialect is None).texts
         truth = all(isinstance(value, bool) for value in column.values)
         x[:, f] = find_codes(texts, column.levels, truth=truth and bool(column.values))
         gaps[j] = texts.is_null().to_numpy()
@@ -183,7 +186,9 @@ def _encode_numbers(
     chunk: Chunk, j: int, column: Column, marks: Marks, dialect: Dialect | None
 ) -> np.ndarray:
     series = chunk.frame[:, j]
-    if dialect is not None:
+    if column.spelling:
+        parsed = read_dates(series, marks, column.spelling)
+    elif dialect is not None:
         parsed = parse_numbers(nw.to_native(series), marks, dialect.decimal)
     else:
         found = typed_numbers(series, marks)
@@ -194,9 +199,10 @@ def _encode_numbers(
             )
         parsed = found
     if parsed.n_other and not column.loose:
+        what = f"date as in {column.spelling}" if column.spelling else "number"
         raise TableError(
             f"Row {chunk.first_row + parsed.first_other:,}, column {quote(column.name)}: "
-            f"{quote(parsed.others[0])} is not a number, but the model was fitted with numbers "
+            f"{quote(parsed.others[0])} is not a {what}, but the model was fitted with such "
             f"in this column. If it marks a gap, name it in --missing-values, or give --numbers "
             f"{quote(column.name)} to fill all that is no number."
         )
@@ -212,6 +218,8 @@ def _decode_numbers(
     output: Output,
     dialect: Dialect | None,
 ) -> Any:
+    if column.spelling:
+        return fill_dates(cells, gaps, filled, column.spelling)
     whole = column.large or (column.whole and not output.raw_means)
     values = np.round(filled) if whole else filled
     if dialect is None:

@@ -8,9 +8,10 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from gapmix.storage.tablefiles import Dialect
+from gapmix.storage.tablefiles import BLANKS, Dialect
 
 SAMPLE_BYTES = 2**18
 SAMPLE_RECORDS = 500
@@ -60,12 +61,34 @@ def find_dialect(sample: bytes, given: Given, *, whole: bool) -> Dialect:
         text = text[: text.rindex("\n")]
     quote = '"' if given.quote is None else None if given.quote == "none" else given.quote
     delimiter = given.delimiter or _find_delimiter(text, quote)
+    if delimiter == BLANKS:
+        text = squeeze(text.encode(), quote).decode()
     records = [r for r in _records(text, delimiter, quote) if r]
     decimal = given.decimal or _find_decimal(records, delimiter)
+    first, second = ([line for line in text.split("\n", 9) if line] + ["", ""])[:2]
+    quoted = _all_quoted(first, delimiter, quote)
     header = given.header
     if header is None:
-        header = not records or not _holds_data(records[0], decimal)
-    return Dialect(encoding, delimiter, decimal, quote, header, newline, mark > 0)
+        only_first = quoted and second != "" and not _all_quoted(second, delimiter, quote)
+        header = not records or only_first or not _holds_data(records[0], decimal)
+    return Dialect(encoding, delimiter, decimal, quote, header, newline, mark > 0, quoted)
+
+
+def squeeze(raw: bytes, quote: str | None) -> bytes:
+    """Return text with one blank between cells, where any number of blanks and tabs stood."""
+    if quote is None or quote.encode() not in raw:
+        return re.sub(rb"(?m)^ | (?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", raw))
+    q = re.escape(quote.encode())
+    cells = re.compile(rb"(%b[^%b]*%b)|(?m:^[ \t]+|[ \t]+(?=\r?$))|([ \t]+)" % (q, q, q))
+    return cells.sub(lambda found: found[1] or (b" " if found[2] else b""), raw)
+
+
+def _all_quoted(line: str, delimiter: str, quote: str | None) -> bool:
+    """Tell whether all fields of a line stand between quotes."""
+    if quote is None:
+        return False
+    field = "{0}(?:[^{0}]|{0}{0})*{0}".format(re.escape(quote))
+    return re.fullmatch(f"{field}(?:{re.escape(delimiter)}{field})*", line) is not None
 
 
 def parse_record(text: str, dialect: Dialect) -> list[str]:
@@ -119,9 +142,21 @@ def _find_delimiter(text: str, quote: str | None) -> str:
             share *= 0.5  # it cuts through quotes
         if modal > 1 and share > best_share:
             best, best_share = delimiter, share
+    if best_share == 0.0 and _is_cut_by_blanks(text, quote):
+        return BLANKS
     if best_share == 0.0 and any(DECIMAL_COMMA.fullmatch(line.strip()) for line in text.split()):
         return ";"  # one column of numbers with decimal commas
     return best
+
+
+def _is_cut_by_blanks(text: str, quote: str | None) -> bool:
+    """Tell whether blanks cut every line into as many fields, most of them numbers or gaps."""
+    every = _records(squeeze(text.encode(), quote).decode(), BLANKS, quote)
+    records = [record for record in every if record]
+    below = [field for record in records[1:] or records for field in record]
+    n_numbers = sum(bool(NUMBER.fullmatch(field)) or field in ("NA", "NaN", "?") for field in below)
+    same = len({len(record) for record in records}) == 1 and len(records[0]) > 1
+    return same and 2 * n_numbers >= len(below)
 
 
 def _records(text: str, delimiter: str, quote: str | None) -> Iterator[list[str]]:
@@ -150,15 +185,17 @@ def _find_decimal(records: list[list[str]], delimiter: str) -> str:
 def _holds_data(record: list[str], decimal: str) -> bool:
     """Tell whether a first record is a row of data, not of names.
 
-    Names are rarely numbers, except years or an enumeration, as in "country,2019,2020".
+    Names are rarely numbers, except years, an enumeration or four and more at even steps, as in
+    "country,2019,2020" or "400,402.5,405,407.5".
     """
     numbers = [field.strip() for field in record if NUMBER.fullmatch(field.strip())]
     if not numbers:
         return False
-    if not all(field.isdigit() for field in numbers):
-        return True
     if len(numbers) == len(record) == 1:
         return True
-    values = [int(field) for field in numbers]
-    counts_up = len(values) > 1 and values == list(range(values[0], values[0] + len(values)))
-    return not (counts_up or all(value in YEARS for value in values))
+    values = [float(field.replace(",", ".")) for field in numbers]
+    steps = {round(b - a, 9) for a, b in pairwise(values)}
+    if len(values) >= 4 and len(steps) == 1 and steps != {0.0}:
+        return False
+    whole = all(field.isdigit() for field in numbers)
+    return not (whole and (steps == {1.0} or all(value in YEARS for value in values)))

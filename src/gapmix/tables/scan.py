@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from gapmix.estimators.levels import FEW_LEVELS, MOST_LEVELS
 from gapmix.estimators.marks import Marks
+from gapmix.tables.cells import add_marks
 from gapmix.tables.dialect import TableError
+from gapmix.tables.marking import note_marks
 from gapmix.tables.schema import (
     DATE,
     EMPTY,
@@ -29,6 +32,7 @@ from gapmix.tables.tally import (
     Tally,
     begin_again,
     count_width,
+    find_dates,
     gather,
     look,
     look_at_levels,
@@ -46,6 +50,7 @@ class Scan(NamedTuple):
     schema: Schema
     matrix: np.ndarray  # (n, D) NaN where missing, places of levels; (0, D) if it was not kept
     notes: tuple[Note, ...]
+    gap_notes: tuple[Note, ...] = ()  # on what was taken for gaps
 
 
 def scan(
@@ -53,6 +58,7 @@ def scan(
     roles: list[str] | None = None,
     marks: Marks | None = None,
     *,
+    own: Mapping[int, Sequence[str]] = MappingProxyType({}),
     kept: Collection[int] = (),
     keep: bool = True,
     max_bytes: int | None = None,
@@ -60,18 +66,23 @@ def scan(
 ) -> Scan:
     """Read a table once and return its schema and matrix.
 
-    `roles` has "use", "category", "numbers" or "pass" for every column (`schema.assign_roles`),
+    `marks` stand for gaps in all columns, `own` in the columns of these numbers. `roles` has "use",
+    "category", "numbers" or "pass" for every column (`schema.assign_roles`),
     `kept` the columns that are used but not filled. `max_bytes` is the memory a fit may use;
     without it, what the machine has to spare. `progress` is called with the number of rows read
     so far. Columns whose first text stands far behind numbers are read once more.
     """
     marks = Marks() if marks is None else marks
-    tallies = [Tally(role) for role in roles or ["use"] * len(source.names)]
-    n_rows = 0
+    tallies = [
+        Tally(role, add_marks(marks, own.get(j, ())))
+        for j, role in enumerate(roles or ["use"] * len(source.names))
+    ]
+    find_dates(source, tallies)
+    n_rows = n_blank = 0
     for chunk in source.chunks():
         for j, tally in enumerate(tallies):
-            look(tally, chunk, j, source, marks, keep=keep)
-        n_rows += len(chunk.frame)
+            look(tally, chunk, j, source, keep=keep)
+        n_rows, n_blank = n_rows + len(chunk.frame), n_blank + chunk.n_blank
         if keep:
             _check_memory(source, tallies, n_rows, max_bytes)
         if progress is not None:
@@ -83,15 +94,21 @@ def scan(
         begin_again(tallies[j])
     for chunk in source.chunks() if late else ():
         for j in late:
-            look_at_levels(tallies[j], chunk, j, source, marks, keep=keep)
+            look_at_levels(tallies[j], chunk, j, source, keep=keep)
     decimal = "." if source.dialect is None else source.dialect.decimal
     columns = [
-        to_column(name, tally, n_rows, decimal)._replace(keep=j in kept)
+        to_column(name, tally, n_rows, decimal)._replace(
+            keep=j in kept, marks=tuple(own.get(j, ()))
+        )
         for j, (name, tally) in enumerate(zip(source.names, tallies, strict=True))
     ]
     schema = Schema(tuple(columns), n_rows)
     notes = (*source.notes, *_notes(source, columns, tallies, decimal))
-    return Scan(schema, _assemble(schema, tallies, keep), notes)
+    gap_notes = (
+        *_note_blank(n_blank),
+        *note_marks(columns, tallies, marks, n_rows, new=keep),
+    )
+    return Scan(schema, _assemble(schema, tallies, keep), notes, gap_notes)
 
 
 def available_bytes() -> int:
@@ -134,8 +151,16 @@ def _assemble(schema: Schema, tallies: list[Tally], keep: bool) -> np.ndarray:
     return matrix
 
 
+def _note_blank(n_blank: int) -> list[Note]:
+    if not n_blank:
+        return []
+    were = "was" if n_blank == 1 else "were"
+    text = f"{count(n_blank, 'line')} without any character {were} left out"
+    return [Note(f"{text}, also of what is written.")]
+
+
 def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal: str) -> list[Note]:
-    notes, passed = [], []
+    notes, passed, kinds = [], [], {column.kind for column in columns}
     for column, tally in zip(columns, tallies, strict=True):
         if column.loose and tally.n_other:
             notes.append(_note_loose(column, tally))
@@ -144,10 +169,11 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
         elif column.kind in (ID, DATE, TEXT):
             passed.append(_describe_passed(column, tally))
     if passed:
+        dated = " --numbers COLUMN uses and fills dates." if DATE in kinds else ""
         notes.append(
             Note(
                 f"Passed through, not filled: {list_names(passed, MAX_LISTED)}. "
-                "--categories COLUMN uses and fills one as a category."
+                f"--categories COLUMN uses and fills one as a category.{dated}"
             )
         )
     empty = [c.name for c in columns if c.kind == EMPTY]
@@ -189,9 +215,10 @@ def _describe_passed(column: Column, tally: Tally) -> str:
 
 def _note_loose(column: Column, tally: Tally) -> Note:
     shown = list_names([quote(other) for other in tally.others], 3)
+    what = f"date as in {column.spelling}" if column.spelling else "number"
     return Note(
         f"Column {quote(column.name)}: {count(tally.n_other, 'cell')} that "
-        f"{'is' if tally.n_other == 1 else 'are'} no number, such as {shown}, "
+        f"{'is' if tally.n_other == 1 else 'are'} no {what}, such as {shown}, "
         f"{'is' if tally.n_other == 1 else 'are'} taken as missing, as --numbers asks.",
         warning=True,
     )

@@ -35,6 +35,8 @@ class Column(NamedTuple):
     values: tuple[Any, ...] = ()  # the levels as a table with types holds them
     loose: bool = False  # numbers among other texts, which are gaps as asked
     keep: bool = False  # used, but its gaps are not filled
+    marks: tuple[str, ...] = ()  # what stands for a gap in this column only
+    spelling: str = ""  # of dates that are used as numbers, such as "%d.%m.%Y"
 
 
 class Schema(NamedTuple):

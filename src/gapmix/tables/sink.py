@@ -10,7 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gapmix.storage.tablefiles import PLAIN, Dialect, Write, is_parquet, to_polars, writing_table
+from gapmix.storage.compressed import inner_suffix
+from gapmix.storage.tablefiles import (
+    BLANKS,
+    PLAIN,
+    Dialect,
+    Write,
+    is_parquet,
+    to_polars,
+    writing_table,
+)
 from gapmix.tables.cells import guard_formulas
 from gapmix.tables.schema import CallError
 from gapmix.wording import quote
@@ -63,11 +72,11 @@ def refuse_types(path: Path | None, types: Mapping[str, Any]) -> None:
 def output_dialect(path: Path | None, source: Dialect | None) -> Dialect:
     """Return the dialect to write: that of the input, with tabs if the name asks for them."""
     dialect = PLAIN if source is None else source
-    suffix = "" if path is None else path.suffix.lower()
+    suffix = inner_suffix(path)
     delimiter = dialect.delimiter
     if suffix in TABS:
         delimiter = "\t"
-    elif suffix == ".csv" and delimiter == "\t":
+    elif suffix == ".csv" and delimiter in ("\t", BLANKS):
         delimiter = ";" if dialect.decimal == "," else ","
     if delimiter != dialect.delimiter:  # which texts may hold
         dialect = dialect._replace(delimiter=delimiter, quote=dialect.quote or '"')

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import re
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import narwhals as nw
 
-from gapmix.storage.tablefiles import Dialect
-from gapmix.tables.dialect import SAMPLE_BYTES, Given, TableError, find_dialect
+from gapmix.engines.scratch import scratch_folder
+from gapmix.storage.compressed import find_compression, open_bytes
+from gapmix.storage.tablefiles import BLANKS, Dialect
+from gapmix.tables.dialect import NUMBER, SAMPLE_BYTES, Given, TableError, find_dialect
+from gapmix.tables.formats import STANDARD, refuse_input
 from gapmix.tables.schema import CallError, Note
 from gapmix.tables.textfile import MAX_COLUMNS, read_blocks, read_header
-from gapmix.wording import quote
+from gapmix.wording import list_names, quote
 
 pl: Any
 try:
@@ -25,19 +33,7 @@ except ImportError:
 CHUNK_CELLS = 2**20  # of a Parquet file read in one go
 MAX_FILE_BYTES = 2**40
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-OTHER_FORMATS = {
-    ".xlsx": "a spreadsheet: save it as CSV first",
-    ".xls": "a spreadsheet: save it as CSV first",
-    ".ods": "a spreadsheet: save it as CSV first",
-    ".gz": "compressed: unpack it first",
-    ".zip": "compressed: unpack it first",
-    ".zst": "compressed: unpack it first",
-    ".bz2": "compressed: unpack it first",
-    ".xz": "compressed: unpack it first",
-    ".json": "JSON: turn it into CSV first",
-    ".npy": "a matrix, which `impute` and `fit` read; turn it into CSV or Parquet for this",
-    ".feather": "an Arrow file: turn it into Parquet first",
-}
+NUMBERED = Path("/proc/self/fd")  # open files by their numbers
 
 
 class Chunk(NamedTuple):
@@ -45,6 +41,7 @@ class Chunk(NamedTuple):
 
     frame: Any  # narwhals frame; of texts if it comes from a text file
     first_row: int  # from 1
+    n_blank: int = 0  # lines without any character, left out before or between these rows
 
 
 class Source(Protocol):
@@ -84,7 +81,7 @@ class TextSource(NamedTuple):
     def chunks(self) -> Iterator[Chunk]:
         """Yield the rows in order, every cell a text or null."""
         for block in read_blocks(self.path, self.dialect, len(self.names)):
-            yield Chunk(nw.from_native(block.frame), block.first_row)
+            yield Chunk(nw.from_native(block.frame), block.first_row, block.n_blank)
 
 
 class ParquetSource(NamedTuple):
@@ -131,19 +128,24 @@ def open_table(path: str | Path, given: Given | None = None) -> TextSource | Par
     if pl is None:
         raise ImportError('Reading files needs polars: pip install "gapmix[cli]"')
     given = Given() if given is None else given
-    path = _check_path(path)
+    shown = "Standard input" if str(path) == STANDARD else quote(str(path))
+    path = locate(path)
     n_bytes = path.stat().st_size
     if n_bytes == 0:
-        raise TableError(f"{quote(str(path))} is empty.")
+        raise TableError(f"{shown} is empty.")
     if n_bytes > MAX_FILE_BYTES:
-        raise TableError(f"{quote(str(path))} has {n_bytes:,} bytes; at most 2^40 are read.")
-    with path.open("rb") as file:
+        raise TableError(f"{shown} has {n_bytes:,} bytes; at most 2^40 are read.")
+    with open_bytes(path) as file:
         sample = file.read(SAMPLE_BYTES)
+    if sample.startswith(b"PAR1") and find_compression(path):
+        raise TableError(f"{shown} is a Parquet file that was compressed again: unpack it first.")
     if sample.startswith(b"PAR1"):
         return _open_parquet(path, n_bytes)
-    dialect = find_dialect(sample, given, whole=n_bytes <= len(sample))
+    if not sample:
+        raise TableError(f"{shown} is empty.")
+    dialect = find_dialect(sample, given, whole=len(sample) < SAMPLE_BYTES)
     names = read_header(path, dialect)
-    return TextSource(path, tuple(names), dialect, n_bytes, tuple(_notes(dialect, given)))
+    return TextSource(path, tuple(names), dialect, n_bytes, tuple(_notes(dialect, given, names)))
 
 
 def open_frame(frame: Any) -> FrameSource:
@@ -162,10 +164,37 @@ def _check_path(path: str | Path) -> Path:
         raise CallError(f"There is no file {quote(str(path))}.")
     if not path.is_file():
         raise CallError(f"{quote(str(path))} is not a file.")
-    reason = OTHER_FORMATS.get(path.suffix.lower())
-    if reason is not None:
-        raise CallError(f"{quote(str(path))} is {reason}.")
+    refuse_input(path)
     return path
+
+
+def locate(path: str | Path) -> Path:
+    """Return where a table is: for standard input, a copy that can be read more than once."""
+    if str(path) != STANDARD:
+        return _check_path(path)
+    file = _spool()
+    return NUMBERED / str(file.fileno()) if NUMBERED.exists() else Path(file.name)
+
+
+def name_table(path: str | Path) -> str:
+    """Return what a table is called in messages and results."""
+    return "standard input" if str(path) == STANDARD else Path(path).name
+
+
+@cache
+def _spool() -> Any:
+    """Return a copy of standard input: a file that is gone when the process ends.
+
+    It has no name where open files can be opened again by their numbers, as on Linux.
+    """
+    if sys.stdin is None:
+        raise CallError("Standard input is closed: give the name of a file.")
+    make = tempfile.TemporaryFile if NUMBERED.exists() else tempfile.NamedTemporaryFile
+    file: Any = make(dir=scratch_folder())
+    atexit.register(file.close)
+    shutil.copyfileobj(sys.stdin.buffer, file, SAMPLE_BYTES)
+    file.flush()
+    return file
 
 
 def _open_parquet(path: Path, n_bytes: int) -> ParquetSource:
@@ -188,7 +217,7 @@ def _guarded(path: Path, read: Any) -> Any:
         raise TableError(f"{quote(str(path))} is damaged or no Parquet file ({reason}).") from error
 
 
-def _notes(dialect: Dialect, given: Given) -> Iterator[Note]:
+def _notes(dialect: Dialect, given: Given, names: list[str]) -> Iterator[Note]:
     if given.encoding is None and dialect.encoding == "cp1252":
         yield Note("The file is not UTF-8 and is read as cp1252; --encoding sets another.")
     if given.header is None and not dialect.header:
@@ -197,5 +226,13 @@ def _notes(dialect: Dialect, given: Given) -> Iterator[Note]:
             "column_1, column_2, ...; give --header if it is a header.",
             warning=True,
         )
+    numbers = [quote(name) for name in names if NUMBER.fullmatch(name.strip())]
+    if given.header is None and dialect.header and numbers:
+        yield Note(
+            f"The first line is taken as names of columns, though there are numbers in it "
+            f"({list_names(numbers)}); --no-header takes it as data."
+        )
+    if given.delimiter is None and dialect.delimiter == BLANKS:
+        yield Note("Cells are cut at blanks; --delimiter sets another sign.")
     if given.decimal is None and dialect.decimal == ",":
         yield Note("Numbers are read with a decimal comma; --decimal . changes that.")

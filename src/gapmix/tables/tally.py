@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from gapmix.estimators.levels import MOST_LEVELS, is_numeral, too_many_levels
-from gapmix.estimators.marks import Marks
+from gapmix.estimators.marks import NO_MARKS, Marks
 from gapmix.kinds import LARGEST_WHOLE
 from gapmix.tables.cells import (
     Parsed,
+    count_numbers,
     find_codes,
     parse_levels,
     parse_numbers,
     refuse_infinite,
     spell,
 )
+from gapmix.tables.dates import TYPED, find_spelling, read_dates
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import (
     CATEGORY,
@@ -50,8 +54,11 @@ OTHER_TYPES = (nw.Binary, nw.Duration, nw.Time, nw.Unknown)  # that texts are no
 class Tally:
     """What has been seen of a column; filled chunk by chunk, the only mutable record here."""
 
-    def __init__(self, role: str) -> None:
+    def __init__(self, role: str, marks: Marks = NO_MARKS) -> None:
         self.role = role
+        self.marks = marks
+        self.marked: Counter[str] = Counter()  # marks of gaps that were found, besides plain ones
+        self.low, self.high = np.inf, -np.inf  # of the numbers
         self.parts: list[np.ndarray] = []  # values, or codes of levels with -1 for a gap
         self.n_seen = self.n_missing = 0  # cells
         self.n_other = self.first_other = 0  # cells that are neither number nor gap
@@ -65,27 +72,42 @@ class Tally:
         self.declared: tuple[str, ...] = ()  # levels in the order of their type
         self.n_counted = 0  # cells in which distinct texts were counted
         self.what = ""  # "date" or "text" for types that are passed through
+        self.spelling = ""  # of dates that are used as numbers
 
 
-def look(
-    tally: Tally, chunk: Chunk, j: int, source: Source, marks: Marks, *, keep: bool = True
-) -> None:
+def look(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool = True) -> None:
     """Add a column of a chunk to what has been seen of it."""
     series, typed = chunk.frame[:, j], source.dialect is None
     if typed and not tally.n_seen and tally.role != "pass":
         _judge_type(tally, series, source.names[j])
     if tally.role == "pass" or tally.what or tally.late:
-        tally.n_missing += _count_gaps(series, marks, typed=typed)
+        tally.n_missing += _count_gaps(tally, series, typed=typed)
     elif tally.is_text:
-        look_at_levels(tally, chunk, j, source, marks, keep=keep)
+        look_at_levels(tally, chunk, j, source, keep=keep)
     else:
-        _look_at_numbers(tally, chunk, j, source, marks, keep=keep)
+        _look_at_numbers(tally, chunk, j, source, keep=keep)
     tally.n_seen += len(series)
+
+
+def find_dates(source: Source, tallies: Sequence[Tally]) -> None:
+    """Find the columns of a text table that are to be numbers and hold dates; note how."""
+    if source.dialect is None:
+        return
+    asked = [j for j, tally in enumerate(tallies) if tally.role == "numbers"]
+    first = next(source.chunks(), None) if asked else None
+    for j in asked if first is not None else ():
+        assert first is not None
+        texts = nw.to_native(first.frame[:, j])
+        if texts.str.contains(f"^(?:{DAY.pattern})$").any():
+            parts = (nw.to_native(chunk.frame[:, j]) for chunk in source.chunks())
+            stripped = (part.drop_nulls().str.strip_chars() for part in parts)
+            tallies[j].spelling = find_spelling(stripped, source.names[j])
 
 
 def begin_again(tally: Tally) -> None:
     """Forget what a column of late texts has shown, before its levels are read from the start."""
     tally.n_missing = 0
+    tally.marked.clear()
 
 
 def _judge_type(tally: Tally, series: Any, name: str) -> None:
@@ -97,17 +119,22 @@ def _judge_type(tally: Tally, series: Any, name: str) -> None:
         tally.is_text = tally.role == "category" or (tally.role == "use" and plain)
     elif tally.role == "use" or dtype.is_nested() or dtype in (nw.Binary, nw.Unknown):
         tally.what = DATE if dtype in (nw.Date, nw.Datetime) else TEXT
-    if (tally.what and tally.role != "use") or (tally.role == "numbers" and dtype.is_temporal()):
+    if tally.role == "numbers":
+        tally.spelling = next((TYPED[kind] for kind in TYPED if dtype == kind), "")
+    timed = dtype.is_temporal() and not tally.spelling
+    if (tally.what and tally.role != "use") or (tally.role == "numbers" and timed):
         raise TableError(
             f"--{'categories' if tally.role == 'category' else 'numbers'}: the column "
             f"{quote(name)} holds {str(dtype).split('(')[0]} values, which it cannot be made of."
         )
 
 
-def _count_gaps(series: Any, marks: Marks, *, typed: bool) -> int:
+def _count_gaps(tally: Tally, series: Any, *, typed: bool) -> int:
     if typed and (series.dtype.is_nested() or series.dtype in OTHER_TYPES):
         return int(series.null_count())
-    return int(parse_levels(series, marks, typed=typed).null_count())
+    texts, marked = parse_levels(series, tally.marks, typed=typed)
+    tally.marked.update(marked)
+    return int(texts.null_count())
 
 
 def typed_numbers(series: Any, marks: Marks) -> Parsed | None:
@@ -115,13 +142,13 @@ def typed_numbers(series: Any, marks: Marks) -> Parsed | None:
     if series.dtype in (nw.String, nw.Categorical, nw.Enum) and series.implementation.is_polars():
         return parse_numbers(series.to_native().cast(pl.String), marks, ".")
     if series.null_count() == len(series):
-        return Parsed(np.full(len(series), np.nan), 0, -1, ())
+        return Parsed(np.full(len(series), np.nan), 0, -1, (), {})
     if not series.dtype.is_numeric() and series.dtype != nw.Boolean:
         return None
     values = np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    for code in marks.numbers:
-        values[values == code] = np.nan
-    return Parsed(values, 0, -1, ())
+    marked = count_numbers(values, marks.numbers)
+    values[np.isin(values, marks.numbers)] = np.nan
+    return Parsed(values, 0, -1, (), marked)
 
 
 def read_integers(series: Any, gaps: np.ndarray) -> Any:
@@ -136,11 +163,12 @@ def read_integers(series: Any, gaps: np.ndarray) -> Any:
     return series if series.dtype.is_integer() else series.filter([False] * len(series))
 
 
-def _look_at_numbers(
-    tally: Tally, chunk: Chunk, j: int, source: Source, marks: Marks, *, keep: bool
-) -> None:
-    series = chunk.frame[:, j]
-    if source.dialect is None:
+def _look_at_numbers(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool) -> None:
+    series, marks = chunk.frame[:, j], tally.marks
+    if tally.spelling:
+        parsed: Parsed | None = read_dates(series, marks, tally.spelling)
+        assert parsed is not None
+    elif source.dialect is None:
         parsed = typed_numbers(series, marks)
         assert parsed is not None
     else:
@@ -153,17 +181,20 @@ def _look_at_numbers(
         tally.is_text, tally.late = True, tally.n_seen > 0
         tally.parts.clear()
         if not tally.late:
-            look_at_levels(tally, chunk, j, source, marks, keep=keep)
+            look_at_levels(tally, chunk, j, source, keep=keep)
         return
+    tally.marked.update(parsed.marked)
     values = parsed.values
     gaps = np.isnan(values)
     tally.n_missing += int(gaps.sum())
     refuse_infinite(values, chunk.first_row, quote(source.names[j]))
     known = values[~gaps]
+    tally.low = min(tally.low, known.min(initial=np.inf))
+    tally.high = max(tally.high, known.max(initial=-np.inf))
     is_whole = bool((known == np.round(known)).all())
     is_small = bool(np.abs(known).max(initial=0.0) < LARGEST_WHOLE)
     tally.whole = tally.whole and is_whole and is_small
-    if source.dialect is not None and not is_small:
+    if source.dialect is not None and not is_small and not tally.spelling:
         tally.long = tally.long or _changes_as_float(series, values)
     tally.integers = tally.integers and (
         is_whole and (is_small or len(known) == int(read_integers(series, gaps).count()))
@@ -183,11 +214,12 @@ def _changes_as_float(series: Any, values: np.ndarray) -> bool:
 
 
 def look_at_levels(
-    tally: Tally, chunk: Chunk, j: int, source: Source, marks: Marks, *, keep: bool = True
+    tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool = True
 ) -> None:
     """Add the levels of a column of a chunk to those that have been seen."""
     series, typed = chunk.frame[:, j], source.dialect is None
-    texts = parse_levels(series, marks, typed=typed)
+    texts, marked = parse_levels(series, tally.marks, typed=typed)
+    tally.marked.update(marked)
     n_gaps = int(texts.null_count())
     tally.n_missing += n_gaps
     if len(tally.codes) > MAX_COUNTED:
@@ -233,6 +265,11 @@ def count_width(tally: Tally) -> int:
 def to_column(name: str, tally: Tally, n_rows: int, decimal: str) -> Column:
     """Return what a column is, from all that has been seen of it."""
     n_missing = tally.n_missing
+    if tally.role == "numbers" and n_missing == n_rows and tally.n_other:
+        raise TableError(
+            f"--numbers: no cell of column {quote(name)} is a number, or a date as in 2024-12-31, "
+            f"31.12.2024 or 12/31/2024; row {tally.first_other:,} has {quote(tally.others[0])}."
+        )
     if tally.role == "pass" or n_missing == n_rows:
         return Column(name, UNUSED if tally.role == "pass" else EMPTY, n_missing=n_missing)
     if tally.what:
@@ -248,6 +285,7 @@ def to_column(name: str, tally: Tally, n_rows: int, decimal: str) -> Column:
             large=large and not loose,
             long=tally.long and not large,
             loose=loose,
+            spelling=tally.spelling,
         )
     kind = CATEGORY if tally.role == "category" else _judge_texts(tally, decimal)
     if kind != CATEGORY:
@@ -265,6 +303,8 @@ def _judge_texts(tally: Tally, decimal: str) -> str:
             return DATE
     if not too_many_levels(len(tally.codes), tally.n_counted):
         return CATEGORY
+    if sum(bool(DAY.fullmatch(text)) for text in tally.codes) >= NAMES_ROWS * len(tally.codes):
+        return DATE  # with a few texts among them
     return ID if len(tally.codes) >= NAMES_ROWS * tally.n_counted else TEXT
 
 

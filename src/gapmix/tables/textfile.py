@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapmix.storage.tablefiles import Dialect
-from gapmix.tables.dialect import TableError, parse_record
+from gapmix.storage.compressed import open_bytes
+from gapmix.storage.tablefiles import BLANKS, Dialect
+from gapmix.tables.dialect import TableError, parse_record, squeeze
 
 pl: Any
 try:
@@ -67,7 +68,7 @@ def read_header(path: Path, dialect: Dialect) -> list[str]:
 
 def read_blocks(path: Path, dialect: Dialect, n_columns: int) -> Iterator[Block]:
     """Yield the records below the header, block by block, in order."""
-    line, row, header_due = 1, 1, dialect.header
+    line, row, n_blank, header_due = 1, 1, 0, dialect.header
     for piece in _records(path, dialect):
         structure = _find_structure(piece, dialect)
         n_lines = piece.count(b"\n")
@@ -77,12 +78,12 @@ def read_blocks(path: Path, dialect: Dialect, n_columns: int) -> Iterator[Block]
         if header_due and (~blank).any():
             keep[: int(np.flatnonzero(~blank)[0]) + 1] = False
             header_due = False
-        n_blank = int((blank & ~keep).sum())
+        n_blank += int((blank & ~keep).sum())
         if keep.any():
             body = piece if keep.all() else _select(piece, structure, keep)
             frame = _parse(body, dialect, n_columns, int(keep.sum()), (line, line + n_lines))
             yield Block(frame, row, n_blank)
-            row += frame.height
+            row, n_blank = row + frame.height, 0
         line += n_lines
 
 
@@ -94,7 +95,7 @@ def _records(path: Path, dialect: Dialect) -> Iterator[bytes]:
         buffer = rest + piece
         cut = _last_record_end(buffer, quote)
         if cut:
-            yield buffer[:cut]
+            yield _cut_evenly(buffer[:cut], dialect)
             line += buffer.count(b"\n", 0, cut)
         rest = buffer[cut:]
         if len(rest) > MAX_RECORD_BYTES:
@@ -109,14 +110,18 @@ def _records(path: Path, dialect: Dialect) -> Iterator[bytes]:
                 f"The record that begins in line {line:,} opens a quotation mark that is never "
                 "closed. Correct it, or give --quote none if quotes have no meaning in this file."
             )
-        yield rest if rest.endswith(b"\n") else rest + b"\n"
+        yield _cut_evenly(rest if rest.endswith(b"\n") else rest + b"\n", dialect)
+
+
+def _cut_evenly(piece: bytes, dialect: Dialect) -> bytes:
+    return squeeze(piece, dialect.quote) if dialect.delimiter == BLANKS else piece
 
 
 def _pieces(path: Path, dialect: Dialect) -> Iterator[bytes]:
     """Yield the file as UTF-8, without byte order mark, lone carriage returns as new lines."""
     skip = len("\ufeff".encode(dialect.encoding)) if dialect.bom else 0
-    with path.open("rb") as file:
-        file.seek(skip)
+    with open_bytes(path) as file:
+        file.read(skip)
         decoder = codecs.getincrementaldecoder(dialect.encoding)()
         place = skip
         while True:

@@ -1,0 +1,96 @@
+"""Marks of gaps as they are given, and what is said of them: where they are, what they wipe out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gapmix.estimators.marks import Marks
+from gapmix.estimators.warning import is_far
+from gapmix.tables.cells import USUAL_MARKS
+from gapmix.tables.schema import USED, CallError, Column, Note, find_columns
+from gapmix.tables.tally import Tally
+from gapmix.wording import count, list_names, percent, quote
+
+WIPED = 0.2  # a mark for all columns that takes this share of one is probably a value there
+OPTION = "--missing-values"
+
+
+def read_missing(
+    values: Sequence[str], names: Sequence[str]
+) -> tuple[tuple[str, ...], dict[int, tuple[str, ...]]]:
+    """Return marks of all columns and of single ones from texts such as "NA,?;A,B=0;C=-200"."""
+    common: list[str] = []
+    own: dict[int, tuple[str, ...]] = {}
+    for item in (item for value in values for item in value.split(";") if item.strip()):
+        columns, equals, marks = item.rpartition("=")
+        listed = [mark.strip() for mark in marks.split(",")]
+        if not equals:
+            common += listed
+            continue
+        found = find_columns(names, (columns.strip(),), OPTION)
+        if not found or not marks.strip():
+            raise CallError(
+                f"{OPTION} {quote(item)} is not understood. Write marks of all columns as NA,-999 "
+                "and marks of some columns as A,B=0, with ; between them."
+            )
+        for j in found:
+            own[j] = (*own.get(j, ()), *listed)
+    return tuple(common), own
+
+
+def write_missing(codes: Mapping[str, float]) -> str:
+    """Return the text that names codes as gaps of their columns, as the option takes it."""
+    by_code: dict[float, list[str]] = {}
+    for name, code in codes.items():
+        by_code.setdefault(code, []).append(name)
+    return ";".join(f"{','.join(names)}={code:.15g}" for code, names in by_code.items())
+
+
+def note_marks(
+    columns: Sequence[Column], tallies: Sequence[Tally], marks: Marks, n_rows: int, *, new: bool
+) -> Iterator[Note]:
+    """Yield what there is to say of marks; `marks` are those given for all columns.
+
+    They are `new` if the user gave them for this table, not for another that a model comes from.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for column, tally in zip(columns, tallies, strict=True):
+        for mark, n_cells in tally.marked.items():
+            found.setdefault(mark, {})[column.name] = n_cells
+    if found:
+        listed = [
+            f"{quote(mark)} in {list_names([f'{quote(c)} ({n:,})' for c, n in where.items()])}"
+            for mark, where in found.items()
+        ]
+        yield Note(f"Taken as gaps, besides empty cells, NA and the like: {list_names(listed)}.")
+    given = {f"{number:.15g}" for number in marks.numbers}
+    given |= {text for text in marks.texts if not _is_number(text)}
+    absent = sorted(mark for mark in given - set(found) if mark.lower() not in USUAL_MARKS)
+    if absent and new:
+        yield Note(f"{OPTION}: no cell is {' or '.join(map(quote, absent))}.", warning=True)
+    for column, tally in zip(columns, tallies, strict=True):
+        for mark in sorted(given & set(tally.marked)) if column.kind in (*USED, "empty") else ():
+            yield from _note_wiped(column, tally, mark, n_rows)
+
+
+def _note_wiped(column: Column, tally: Tally, mark: str, n_rows: int) -> Iterator[Note]:
+    n_cells = tally.marked[mark]
+    n_shown = n_rows - tally.n_missing + n_cells
+    if _is_number(mark) and tally.low < tally.high and is_far(float(mark), tally.low, tally.high):
+        return  # evidently a code
+    if mark in column.marks or n_cells <= WIPED * n_shown:
+        return
+    yield Note(
+        f"Column {quote(column.name)}: {quote(mark)} is taken as a gap in "
+        f"{count(n_cells, 'cell')}, {percent(n_cells / n_shown)} of all it has. If it is a "
+        f"value there, name the columns where it marks a gap: {OPTION} {quote(f'A,B={mark}')}.",
+        warning=True,
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,141 @@
+"""Gaps that hide in plain sight: codes, marks, empty rows; what is taken for a gap is said."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.smalltables import cells, write_rows
+
+from gapmix.tables.marking import read_missing, write_missing
+from gapmix.tables.schema import CallError
+
+QUICK = ("--components", "1", "--threads", "1", "--max-iter", "5")
+N = 60
+
+
+def hidden_gaps(path):
+    """Write a table whose gaps are marked in ways of their own."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=N)
+    known = np.column_stack([np.round(z, 2), np.round(5 + z, 2)])
+    flow = ["-200" if i % 9 == 4 else f"{5 + v:.1f}" for i, v in enumerate(z)]
+    temp = ["-200" if i % 10 == 5 else f"{20 + v:.1f}" for i, v in enumerate(z)]
+    mass = ["-999" if i % 10 == 2 else f"{70 + 9 * v:.0f}" for i, v in enumerate(z)]
+    count = ["?" if i % 12 == 7 else str(i % 4) for i in range(N)]
+    word = ["?" if i % 20 == 3 else "none" if i % 3 else "some" for i in range(N)]
+    write_rows(path, known, ["a", "b"], flow=flow, temp=temp, mass=mass, count=count, word=word)
+    lines = path.read_text().splitlines()
+    lines[31] = lines[32] = ",,,,,,"
+    path.write_text("\n".join([*lines[:40], "", *lines[40:], ""]) + "\n")
+
+
+MARKS = "flow,temp=-200;mass=-999"
+SAID = {
+    "describe": ("describe", "t.csv"),
+    "impute": ("impute", "t.csv", "-o", "o.csv", *QUICK),
+    "report": ("report", "t.csv", "-o", "r.html", *QUICK),
+    "fit": ("fit", "t.csv", "-o", "m", *QUICK),
+}
+
+
+@pytest.mark.parametrize("command", SAID)
+def test_what_may_be_or_was_taken_as_a_gap_is_said_with_the_option_to_type(
+    gapmix, tmp_path, command
+):
+    hidden_gaps(tmp_path / "t.csv")
+    ran = gapmix(tmp_path, *SAID[command])
+    assert ran.code == 0, ran.err
+    for fact in (
+        "Column 'flow': the value -200 occurs 6 times, far from all others",
+        "Column 'mass': the value -999 occurs 6 times, far from all others",
+        f"--missing-values '{MARKS}'",
+        "'?' in 'count' (4), 'word' (3)",
+        "2 rows have no value in any column used (the first is row 31)",
+        "2 lines without any character were left out",
+    ):
+        assert ran.err.count(fact) == 1, (fact, ran.err)
+    if command == "report":
+        page = (tmp_path / "r.html").read_text()
+        assert "the value -999 occurs 6 times" in page
+        assert "flow,temp=-200;mass=-999" in page
+    # Once they are named they are gaps, and nothing is left to say of them.
+    again = gapmix(tmp_path, *SAID[command], "--missing-values", MARKS)
+    assert again.code == 0, again.err
+    assert "far from all others" not in again.err
+    assert "'-200' in 'flow' (6), 'temp' (6)" in again.err
+
+
+def test_marks_of_single_columns_are_gaps_there_and_in_no_other(gapmix, tmp_path):
+    hidden_gaps(tmp_path / "t.csv")
+    options = ("--missing-values", "count=0;word=none;flow,temp=-200", "--missing-values", "-999")
+    ran = gapmix(
+        tmp_path, "impute", "t.csv", "-o", "o.csv", "--json", "--save-model", "m", *options, *QUICK
+    )
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)["by_column"]
+    before = pl.read_csv(tmp_path / "t.csv", infer_schema=False).filter(
+        ~pl.all_horizontal(pl.all().is_null())
+    )
+    expected = {
+        "flow": 2 + before["flow"].eq("-200").sum(),
+        "temp": 2 + before["temp"].eq("-200").sum(),
+        "mass": 2 + before["mass"].eq("-999").sum(),
+        "count": 2 + before["count"].is_in(["0", "?"]).sum(),
+        "word": 2 + before["word"].is_in(["none", "?"]).sum(),
+    }
+    assert {name: told[name] for name in expected} == expected
+    filled = cells(tmp_path / "o.csv")
+    column = {name: [row[j] for row in filled[1:]] for j, name in enumerate(filled[0])}
+    assert "0" not in column["count"]
+    assert set(column["word"]) == {"some"}
+    # A model remembers them, for the command line.
+    again = gapmix(tmp_path, "impute", "t.csv", "-o", "again.csv", "-m", "m")
+    assert again.code == 0, again.err
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "o.csv").read_bytes()
+    assert "2 rows have no value" in again.err
+
+
+def test_a_mark_that_wipes_out_what_may_be_values_is_warned_of(gapmix, tmp_path):
+    hidden_gaps(tmp_path / "t.csv")
+    ran = gapmix(tmp_path, "describe", "t.csv", "--missing-values", "0,none,-999,-998")
+    assert "Warning: Column 'count': '0' is taken as a gap in 15 cells" in ran.err
+    assert "Warning: Column 'word': 'none' is taken as a gap in " in ran.err
+    assert "--missing-values 'A,B=0'" in ran.err
+    assert "Warning: --missing-values: no cell is '-998'" in ran.err
+    assert "Column 'mass': '-999' is taken" not in ran.err  # a code, evidently
+    named = gapmix(tmp_path, "describe", "t.csv", "--missing-values", "count=0")
+    assert "Warning: Column 'count'" not in named.err  # as asked
+
+
+def test_marks_are_read_as_they_are_written():
+    names = ["a", "b c", "d=e", "f,g", "h"]
+    read = read_missing(("NA, ?", "a,b c=0, -1;d=e=x;f,g=7", "h*=9", " ; "), names)
+    own = {0: ("0", "-1"), 1: ("0", "-1"), 2: ("x",), 3: ("7",), 4: ("9",)}
+    assert read == (("NA", "?"), own)
+    assert read_missing((write_missing({"a": -9.0, "h": -9.0, "b c": 0.5}),), names) == (
+        (),
+        {0: ("-9",), 4: ("-9",), 1: ("0.5",)},
+    )
+    with pytest.raises(CallError, match="has no column 'A'"):
+        read_missing(("A=0",), names)
+    with pytest.raises(CallError, match="is not understood"):
+        read_missing(("a=",), names)
+
+
+def test_a_column_that_counts_rows_is_pointed_at(gapmix, tmp_path):
+    x = np.random.default_rng(0).normal(size=(N, 2))
+    write_rows(tmp_path / "t.csv", x, id=[str(1000 + i + i // 9) for i in range(N)])
+    ran = gapmix(tmp_path, "describe", "t.csv")
+    assert "Column 'id' rises from row to row by about one" in ran.err
+    assert "--leave-out 'id'" in ran.err
+    assert "rises" not in gapmix(tmp_path, "describe", "t.csv", "--leave-out", "id").err
+
+
+def test_numbers_that_a_column_does_not_have_are_refused(gapmix, tmp_path):
+    x = np.random.default_rng(0).normal(size=(N, 2))
+    write_rows(tmp_path / "t.csv", x, note=["1.2.24" if i == 3 else "" for i in range(N)])
+    ran = gapmix(tmp_path, "impute", "t.csv", "--numbers", "note")
+    assert (ran.code, "row 4 has '1.2.24'" in ran.err) == (1, True), ran.err
