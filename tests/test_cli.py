@@ -446,13 +446,14 @@ def test_no_line_is_wider_than_the_terminal(tmp_path, columns):
     x = make_rows(200)
     write_rows(tmp_path / "in.csv", x, ["v0", "v1", long_name], text=["t"] * 200)
     code, shown = run_in_terminal(
-        tmp_path, ["impute", "in.csv", "-o", "out.csv", *FIT, "--starts", "2"], columns
+        tmp_path, ["impute", "in.csv", "-o", "out.csv", *FIT, "--starts", "2", "--verbose"], columns
     )
     assert code == 0, shown
     lines = visible(shown)
     assert max(len(line) for line in lines) <= columns
     assert any("Fitting 2 components, start" in line for line in lines)
     assert any("log-likelihood" in line for line in lines)
+    assert any("Writing out.csv" in line and "so far" in line for line in lines)
     assert any("Written" in line for line in lines)
 
 

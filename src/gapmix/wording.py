@@ -108,6 +108,11 @@ def duration(seconds: float) -> str:
     )
 
 
+def whole_duration(seconds: float) -> str:
+    """Return a time in whole seconds, as it passes or is left: "1 s", "42 s", "3 min 05 s"."""
+    return f"{max(1, round(seconds))} s" if seconds < 100 else duration(seconds)
+
+
 def short_duration(seconds: float) -> str:
     """Return a time that may be far below a second with three digits: "1.2 s", "35 ms", "80 us"."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):

@@ -17,6 +17,7 @@ from gapmix.cli.files import check_files
 from gapmix.cli.options import (
     COLUMNS,
     HIDDEN,
+    METHODS,
     WRITTEN,
     ColumnOptions,
     FitOptions,
@@ -154,7 +155,7 @@ def impute(
     if model is not None and columns.categories:
         raise CallError("--categories belongs to a fit: a model knows its categories.")
     request, fitting, how = read_request(read, columns), _fitting(fit, show), pieces.streaming()
-    with _open_screen(show, fit) as screen:
+    with _open_screen(show) as screen:
         if streaming.is_needed(table, request, how):
             done = streaming.impute(table, request, fitting, how, writing, screen, model)
         else:
@@ -181,7 +182,7 @@ def fit(
         {"the table": table}, {"--output": output, "--checkpoint": pieces.checkpoint}, show.plots
     )
     request, fitting, how = read_request(read, columns), _fitting(fit, show), pieces.streaming()
-    with _open_screen(show, fit) as screen:
+    with _open_screen(show) as screen:
         if streaming.is_needed(table, request, how):
             done = streaming.fit(table, request, fitting, how, output, screen)
         else:
@@ -210,7 +211,7 @@ def score(
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
     request = read_request(read, columns, id)
-    with _open_screen(show, fit) as screen:
+    with _open_screen(show) as screen:
         done = filling.score(table, request, _fitting(fit, show), output, screen, model)
     return Outcome("scored", done, show, _converged(done.fit, fit))
 
@@ -231,7 +232,7 @@ def sample(
         raise CallError("--json and the table would both go to standard output: give --output.")
     if seed < 0:
         raise CallError(f"--seed must be at least 0, and is {seed}.")
-    with Screen(quiet=show.quiet) as screen:
+    with _open_screen(show) as screen:
         return Outcome("sampled", filling.sample(model, rows, output, seed, screen), show)
 
 
@@ -249,7 +250,7 @@ def describe(
     check_files({"the table": table}, {}, show.plots)
     fitting = _fitting(FitOptions(components=components), show)
     request = read_request(read, columns)
-    with Screen(quiet=show.quiet) as screen:
+    with _open_screen(show) as screen:
         return Outcome("described", looking.describe(table, request, fitting, screen), show)
 
 
@@ -260,6 +261,7 @@ def evaluate(
     *,
     repeats: Annotated[int, Parameter(help="Times that cells are hidden", group=HIDDEN)] = 3,
     share: Annotated[float, Parameter(help="Share of the known cells to hide", group=HIDDEN)] = 0.1,
+    methods: Annotated[tuple[str, ...], METHODS] = (),
     read: ReadOptions = READ,
     columns: ColumnOptions = USE,
     fit: FitOptions = FIT,
@@ -271,9 +273,15 @@ def evaluate(
     if not 0 < share < 1:
         raise CallError(f"--share must lie between 0 and 1, and is {share:g}.")
     request = read_request(read, columns)
-    with _open_screen(show, fit) as screen:
+    with _open_screen(show) as screen:
         done = evaluating.evaluate(
-            table, request, _fitting(fit, show), screen, repeats=repeats, share=share
+            table,
+            request,
+            _fitting(fit, show),
+            screen,
+            repeats=repeats,
+            share=share,
+            methods=tuple(part.strip() for each in methods for part in each.split(",")),
         )
     return Outcome("evaluated", done, show)
 
@@ -295,7 +303,7 @@ def report(
     check_files({"the table": table}, {"--output": output}, show.plots)
     reporting.check_report()
     request = read_request(read, columns)
-    with _open_screen(show, fit) as screen:
+    with _open_screen(show) as screen:
         done = reporting.report(table, request, _fitting(fit, show), output, screen)
     return Outcome("reported", done, show, _converged(done.fit, fit))
 
@@ -313,8 +321,8 @@ def _fitting(options: FitOptions, show: Shown) -> Fitting:
     return fitting
 
 
-def _open_screen(show: Shown, fit: FitOptions) -> Screen:
-    return Screen(quiet=show.quiet, tol=fit.tol, many_sizes=fit.components == "auto")
+def _open_screen(show: Shown) -> Screen:
+    return Screen(quiet=show.quiet, verbose=show.verbose)
 
 
 def _converged(summary: Any, options: FitOptions) -> bool:

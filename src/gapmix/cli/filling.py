@@ -74,6 +74,7 @@ def impute(
     """Fill the gaps of a table by a model fitted to it, or by a model from a file."""
     began = time.perf_counter()
     refuse_types(writing.path, open_table(path, reading.given).types)
+    plan_parts(watch, model_path, len({target for _, target in list_targets(writing)}))
     wanted = writing.model_path is not None or fitting.plots is not None
     ready = prepare(path, reading, fitting, watch, model_path, only_for_gaps=not wanted)
     read_and_fit = time.perf_counter() - began
@@ -101,6 +102,11 @@ def impute(
             "writing": time.perf_counter() - began - filling,
         },
     )
+
+
+def plan_parts(watch: Watch, model_path: Path | None, n_files: int = 1) -> None:
+    """Tell who watches of which parts the job consists."""
+    watch.plan("reading", *(["fitting"] if model_path is None else []), *["writing"] * n_files)
 
 
 class FitResult(NamedTuple):
@@ -134,12 +140,13 @@ def score(
     """Write the log density of what each row shows, under a model fitted to the table or given."""
     id_column, types = reading.roles.id, open_table(path, reading.given).types
     refuse_types(output, {name: kind for name, kind in types.items() if name == id_column})
+    plan_parts(watch, model_path)
     ready = prepare(path, reading, fitting, watch, model_path)
     schema, source = ready.table.scan.schema, ready.table.source
     kept = () if id_column is None else (find_column(source.names, id_column, "--id"),)
     names = [source.names[j] for j in kept] + ["log_density", "n_observed"]
     scores = []
-    watch.stage("Scoring", schema.n_rows)
+    watch.stage("Scoring", schema.n_rows, part="writing")
     with writing_to(output, names, source.dialect, watch) as sink, telling(watch):
         for chunk in source.chunks():
             encoded = encode(chunk, schema, ready.table.marks, source.dialect)
@@ -174,6 +181,7 @@ def fit(
     path: str | Path, reading: Reading, fitting: Fitting, output: Path, watch: Watch
 ) -> FitResult:
     """Fit a model to a table and save it."""
+    watch.plan("reading", "fitting")
     table = read_table(path, reading, watch)
     imputer, summary = fit_imputer(table, fitting, watch)
     draw_all(table, imputer, fitting.plots, watch)
@@ -191,7 +199,8 @@ def sample(
     schema = schema_of(imputer)
     used = [schema.columns[j] for j in features(schema)]
     names, model = [column.name for column in used], apply_to_codes(imputer)
-    watch.stage("Drawing rows", n_rows)
+    watch.plan("writing")
+    watch.stage("Drawing rows", n_rows, part="writing")
     with writing_to(output, names, None, watch) as sink:
         for number, first in enumerate(range(0, n_rows, SAMPLE_ROWS)):
             n_drawn = min(SAMPLE_ROWS, n_rows - first)
@@ -294,7 +303,7 @@ def _match(
     apply_options(imputer, fitting, match.schema)
     tell_extra(match.schema, watch)
     marks = marks_of(imputer, reading.missing_values)
-    watch.stage(f"Reading {source.path.name}", source.n_rows)
+    watch.stage(f"Reading {source.path.name}", source.n_rows, part="reading")
     loose = find_columns(source.names, reading.roles.numbers, "--numbers")
     kept = find_columns(source.names, reading.roles.keep, "--keep")
     roles = [  # of categories only gaps are counted: a model knows their levels
@@ -336,7 +345,7 @@ def _write_tables(
         if writing.draw_column:
             names = [_new_name("draw", names), *names]
         what = target.name if target else "the table"
-        watch.stage(f"Writing {what}", schema.n_rows * len(draws))
+        watch.stage(f"Writing {what}", schema.n_rows * len(draws), part="writing")
         with writing_to(target, names, dialect, watch, raw=writing.raw) as sink:
             for turn, draw in enumerate(draws):
                 for number, chunk in enumerate(ready.table.source.chunks()):

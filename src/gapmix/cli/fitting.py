@@ -80,7 +80,7 @@ def fit_imputer(
         bounds=read_bounds(fitting.bounds, schema), missing_values=marks_to_parameter(table.marks)
     )
     ear = Ear(watch)
-    watch.stage("Fitting", fitting.max_iter)
+    watch.stage("Fitting", fitting.max_iter, part="fitting")
     with telling(watch), listening(ear.hear):
         imputer.set_params(categorical_features=name_categories(schema))
         imputer.fit(rows_of(table))

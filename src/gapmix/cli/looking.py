@@ -64,6 +64,7 @@ class Description(NamedTuple):
 
 def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch) -> Description:
     """Return rows, columns, gaps, patterns, and how a fit would go about it."""
+    watch.plan("reading")
     table = read_table(path, reading, watch)
     schema, matrix = table.scan.schema, table.scan.matrix
     if fitting.plots is not None and matrix.shape[1]:

@@ -42,7 +42,7 @@ def read_table(path: str | Path, reading: Reading, watch: Watch) -> OpenTable:
     roles = assign_roles(source.names, reading.roles)
     kept = find_kept(source.names, reading.roles, roles)
     limit = find_limit(reading)
-    watch.stage(f"Reading {Path(path).name}", source.n_rows)
+    watch.stage(f"Reading {Path(path).name}", source.n_rows, part="reading")
     seen = scan(source, roles, marks, kept=kept, max_bytes=limit, progress=watch.step)
     for note in seen.notes:
         watch.note(note)

@@ -221,7 +221,13 @@ def _evaluated(result: Any) -> Any:
     failed = [f"{each.method}: {each.problem}" for each in result.scores if each.problem]
     sure = [_calibration(result.calibration)] if result.calibration else []
     told = (Text(clean(text)) for text in failed)
-    return Group(head, "", methods, *told, "", columns, *(["", *sure] if sure else ()))
+    parts = [head, "", methods, *told, "", columns, *(["", *sure] if sure else ())]
+    if result.verdict:
+        said = "± is one standard error, over rows."
+        if mixed and len(result.scores) > 1:
+            said += " All but the mixture take the most frequent level of a category."
+        parts += ["", Text(clean(f"{result.verdict} ({said})"))]
+    return Group(*parts)
 
 
 def _level_scores(score: Any) -> list[str]:

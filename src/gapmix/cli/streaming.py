@@ -92,6 +92,7 @@ def fit(
     watch: Watch,
 ) -> FitResult:
     """Fit a model to a table in pieces and save it."""
+    watch.plan(*_list_parts(fitting))
     with explaining():
         ready = _fit(path, reading, fitting, how, watch)
     save_model(ready.imputer, output, watch)
@@ -121,6 +122,7 @@ def impute(
     ):
         if given:
             raise CallError(f"{option} {WHOLE}")
+    watch.plan(*(_list_parts(fitting) if model_path is None else ()), "writing")
     began = time.perf_counter()
     with explaining():
         if model_path is None:
@@ -183,6 +185,10 @@ def _fit(
     return PiecesAndModel(table, imputer, ear.sum_up(imputer))
 
 
+def _list_parts(fitting: Fitting) -> tuple[str, ...]:
+    return (*(("sizes",) if fitting.components is None else ()), "reading", "fitting")
+
+
 def _memory(reading: Reading) -> int:
     return find_limit(reading) or DEFAULT_MEMORY
 
@@ -197,7 +203,7 @@ def _find_size(
     """
     if fitting.components is not None:
         return fitting.components
-    watch.stage("Comparing sizes on a sample of the rows", fitting.max_iter)
+    watch.stage("Comparing sizes on a sample of the rows", fitting.max_iter, part="sizes")
     imputer.fit(named_rows(draw_rows(source, fitting.seed), source.names or (), {}))
     best = max(imputer.selection_, key=lambda each: each.share, default=None)
     return 1 if best is None else best.n_components
@@ -246,10 +252,10 @@ def _shower(place: Path, fitting: Fitting, watch: Watch) -> Callable[[str, int, 
             watch.piece(done, total)
             return
         if done == 1:
-            watch.stage(f"Reading {place.name}", total, "pieces")
+            watch.stage(f"Reading {place.name}", total, "pieces", part="reading")
         watch.step(done)
         if done == total:
-            watch.stage("Fitting", fitting.max_iter)
+            watch.stage("Fitting", fitting.max_iter, part="fitting")
 
     return show_progress
 
@@ -289,7 +295,7 @@ def _fill(
     types = output_types(table, raw_means=writing.raw_means)
     mixture = copy.copy(ready.imputer.mixture_)
     mixture.set_params(engine=how.scheduler or "threads", n_jobs=fitting.threads)
-    watch.stage(f"Writing {writing.path.name}", len(table.source.pieces), "pieces")
+    watch.stage(f"Writing {writing.path.name}", len(table.source.pieces), "pieces", part="writing")
     n_filled = np.zeros(table.source.d, dtype=int)
     source = table.source._replace(names=None)
     possible = ready.imputer.possible()

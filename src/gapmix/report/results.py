@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.evaluate.contenders import OURS
-from gapmix.evaluate.scores import Overall
+from gapmix.evaluate.scores import OURS, Overall
 from gapmix.report.filling import MAX_PANELS, ColumnFilled, FilledFacts
 from gapmix.report.gaps import TableFacts
 from gapmix.report.judging import Judged
