@@ -311,8 +311,18 @@ def test_evaluate_compares_ways_to_fill_hidden_cells(gapmix, tmp_path):
         assert score["error"] == pytest.approx(each.error, rel=1e-12)
         assert score["by_column"] == pytest.approx([one.error for one in them], rel=1e-12)
         assert score["problem"] == ""
+    assert found["verdict"] == same.verdict()
+    for told, each in zip(found["ranking"], same.ranking(), strict=True):
+        assert (told["imputer"], told["sure"]) == (each.imputer, each.sure)
+        assert told["behind_error"] == pytest.approx(each.behind_error, rel=1e-9)
     shown = gapmix(tmp_path, "evaluate", "in.csv", *options)
     assert "Ways to fill" in shown.out
+    assert " ".join(same.verdict().split()) in " ".join(shown.out.split())
+    few = gapmix(tmp_path, "evaluate", "in.csv", "--methods", "mean, mixture", "--json", *options)
+    left = json.loads(few.out)
+    assert [score["method"] for score in left["scores"]] == ["mean", "mixture"]
+    assert left["scores"][1]["error"] == pytest.approx(scores["mixture"]["error"], rel=1e-12)
+    assert "not one of mean" in gapmix(tmp_path, "evaluate", "in.csv", "--methods", "x").err
     assert gapmix(tmp_path, "evaluate", "in.csv", "--share", "1").code == 2
 
 
@@ -399,6 +409,37 @@ def test_the_number_of_threads_changes_no_byte(gapmix, tmp_path):
         )
         assert ran.code == 0
     assert (tmp_path / "o1.csv").read_bytes() == (tmp_path / "o2.csv").read_bytes()
+
+
+def test_a_summary_tells_what_was_filled_and_how_sure_and_details_only_if_asked(gapmix, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 2)) + 5.0 * rng.integers(0, 2, size=(120, 1))
+    word = np.where(x[:, 0] > 2.5, "high", "low").astype(object)
+    x[::7, 1] = np.nan
+    word[3::10] = ""
+    write_rows(tmp_path / "in.csv", x, word=word, day=["2020-01-01", ""] * 60)
+    fill = ("impute", "in.csv", "-o", "o.csv", "--threads", "1", "--save-model", "m")
+    said = " ".join(gapmix(tmp_path, *fill).err.split())
+    assert "Filled 30 of 90 gaps (v1 18, word 12)" in said
+    assert "Not filled 60 gaps: day 60 (dates)" in said
+    sure = re.search(r"row settles (\d+) % of a number.* with a probability of (\d+) %", said)
+    assert 70 < int(sure[1]) <= 100  # the group is told by the other number and the word
+    assert 80 < int(sure[2]) <= 100
+    assert re.search(r"hidden from the fit were missed by 0.\d\d standard deviations", said)
+    jargon = ("Log-likelihood", "Stopped because", "component", "united", "mixture")
+    assert not any(word in said for word in jargon)
+    said = gapmix(tmp_path, *fill, "--verbose").err
+    assert all(word in said for word in jargon)
+    assert "Plan of a fit" not in gapmix(tmp_path, "describe", "in.csv").out
+    assert "Plan of a fit" in gapmix(tmp_path, "describe", "in.csv", "--verbose").out
+    # Several sizes are averaged; the groups of one of them are shown, and their shares add up.
+    facts = json.loads(gapmix(tmp_path, "info", "m", "--json").out)
+    first, end = facts["shown"]
+    assert end - first in facts["united"]
+    shown = gapmix(tmp_path, "info", "m").out
+    shares = next(line for line in shown.splitlines() if line.startswith("share of rows"))
+    assert sum(float(share) for share in re.findall(r"[\d.]+", shares)) == pytest.approx(100, abs=1)
+    assert len(facts["weights"]) == sum(facts["united"])
 
 
 # ------------------------------------------------------------------ terminals

@@ -246,7 +246,7 @@ def describe(
     columns: ColumnOptions = USE,
     show: Shown = SHOW,
 ) -> Outcome:
-    """Show columns, gaps, patterns of gaps and the plan of a fit."""
+    """Show columns, gaps and patterns of gaps; the plan of a fit with --verbose."""
     check_files({"the table": table}, {}, show.plots)
     fitting = _fitting(FitOptions(components=components), show)
     request = read_request(read, columns)

@@ -15,7 +15,7 @@ import polars as pl
 from gapmix.cli.drawing import draw_all
 from gapmix.cli.files import list_targets, telling_of
 from gapmix.cli.fitting import FitSummary, fit_imputer, telling
-from gapmix.cli.gaps import Unfilled, count_gaps
+from gapmix.cli.gaps import Sureness, Unfilled, count_gaps, measure_sureness
 from gapmix.cli.models import apply_to_codes, load_model, marks_of, save_model, schema_of
 from gapmix.cli.reading import OpenTable, read_bounds, read_table, require_columns
 from gapmix.cli.requests import Fitting, Reading, Watch, Writing
@@ -61,6 +61,7 @@ class FillResult(NamedTuple):
     files: tuple[str, ...]
     fit: FitSummary | None
     seconds: dict[str, float]  # of reading, fitting, filling, writing
+    sure: Sureness | None = None  # of the first rows; None if nothing was filled, or not known
 
 
 def impute(
@@ -83,7 +84,7 @@ def impute(
         assert ready.imputer is not None
         save_model(ready.imputer, writing.model_path, watch)
     began = time.perf_counter()
-    files, filling = _write_tables(ready, writing, fitting.seed, watch)
+    files, filling, sure = _write_tables(ready, writing, fitting.seed, watch)
     schema = ready.table.scan.schema
     by_column, unfilled = count_gaps(schema, known=model_path is not None)
     return FillResult(
@@ -101,6 +102,7 @@ def impute(
             "filling": filling,
             "writing": time.perf_counter() - began - filling,
         },
+        sure,
     )
 
 
@@ -331,14 +333,17 @@ def _match(
 
 def _write_tables(
     ready: TableAndModel, writing: Writing, seed: int, watch: Watch
-) -> tuple[tuple[str, ...], float]:
-    """Write the completed table, or one for each draw; return files and seconds of filling."""
+) -> tuple[tuple[str, ...], float, Sureness | None]:
+    """Write the completed table, or one for each draw; return files, seconds of filling, sureness.
+
+    How sure filled cells are is told from the first rows.
+    """
     files: dict[Path | None, list[int | None]] = {}
     for draw, target in list_targets(writing):
         files.setdefault(target, []).append(draw)
     schema, dialect = ready.table.scan.schema, ready.table.source.dialect
     unknown: dict[int, int] = {}
-    seconds = 0.0
+    seconds, sure = 0.0, None
     for target, draws in files.items():
         output = Output(writing.std, writing.probabilities, writing.raw_means, is_parquet(target))
         names = output_names(schema, output)
@@ -356,6 +361,7 @@ def _write_tables(
                     seconds += time.perf_counter() - began
                     made = decode(chunk, schema, encoded, filled, std, output, dialect)
                     if target == next(iter(files)) and not turn:
+                        sure = sure or _look_at(ready, encoded.x)
                         for j, n_cells in encoded.unknown.items():
                             unknown[j] = unknown.get(j, 0) + n_cells
                     frame = nw.to_native(made)
@@ -364,7 +370,16 @@ def _write_tables(
                     sink.write(frame)
                     watch.step(turn * schema.n_rows + chunk.first_row + len(encoded.x) - 1)
     _tell_unknown({schema.columns[j].name: n for j, n in unknown.items() if n}, watch)
-    return tuple("-" if target is None else str(target) for target in files), seconds
+    return tuple("-" if target is None else str(target) for target in files), seconds, sure
+
+
+def _look_at(ready: TableAndModel, x: np.ndarray) -> Sureness | None:
+    """Return how sure the cells are that are filled in rows of the table's matrix."""
+    if ready.model is None:
+        return None
+    schema = ready.table.scan.schema
+    used = [schema.columns[j] for j in features(schema)]
+    return measure_sureness(ready.model, x[:, ready.places], [used[f] for f in ready.places])
 
 
 def _tell_unknown(unknown: dict[str, int], watch: Watch) -> None:

@@ -12,6 +12,7 @@ from gapmix.cli.fitting import telling
 from gapmix.cli.models import load_model
 from gapmix.cli.reading import read_table
 from gapmix.cli.requests import Fitting, Reading, Watch
+from gapmix.estimators.glance import best_part, list_united
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.warning import warn_codes
 from gapmix.kinds import look, tell
@@ -136,6 +137,8 @@ class ModelFacts(NamedTuple):
     stop_reason: str
     log_likelihood: float
     covariance_type: str
+    united: tuple[int, ...]  # sizes of the mixtures that were averaged; empty for one alone
+    shown: tuple[int, int]  # the components that describe all rows by themselves: first, end
 
 
 def info(path: Path) -> ModelFacts:
@@ -156,6 +159,8 @@ def info(path: Path) -> ModelFacts:
         mixture.stop_reason_,
         float(mixture.history_[-1].log_likelihood),
         mixture.covariance_type,
+        list_united(imputer),
+        best_part(imputer),
     )
 
 

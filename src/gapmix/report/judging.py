@@ -60,6 +60,9 @@ def judge(subject: Subject) -> Judged | str:
                 feature_names=[str(j) for j in columns],
                 categorical_features=categories or None,
                 random_state=subject.seed,
+                progress=lambda name, done: subject.progress(
+                    f"Filling hidden cells by {name}, {done} of {n_repeats} rounds done"
+                ),
             )
     except ValueError as error:
         return str(error)

@@ -156,8 +156,7 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
         notes.append(
             Note(
                 f"{name_columns(empty)} {'have' if several else 'has'} no value in any row: left "
-                f"empty, because nothing can be learned about {'them' if several else 'it'}.",
-                warning=True,
+                f"empty, because nothing can be learned about {'them' if several else 'it'}."
             )
         )
     twice = sorted({name for name in source.names if source.names.count(name) > 1})
@@ -192,8 +191,7 @@ def _note_loose(column: Column, tally: Tally) -> Note:
     return Note(
         f"Column {quote(column.name)}: {count(tally.n_other, 'cell')} that "
         f"{'is' if tally.n_other == 1 else 'are'} no number, such as {shown}, "
-        f"{'is' if tally.n_other == 1 else 'are'} taken as missing, as --numbers asks.",
-        warning=True,
+        f"{'is' if tally.n_other == 1 else 'are'} taken as missing, as --numbers asks."
     )
 
 
