@@ -369,7 +369,7 @@ def _write_tables(
                         frame = frame.select(pl.lit(draw).alias("draw"), pl.all())
                     sink.write(frame)
                     watch.step(turn * schema.n_rows + chunk.first_row + len(encoded.x) - 1)
-    _tell_unknown({schema.columns[j].name: n for j, n in unknown.items() if n}, watch)
+    tell_unknown({schema.columns[j].name: n for j, n in unknown.items() if n}, watch)
     return tuple("-" if target is None else str(target) for target in files), seconds, sure
 
 
@@ -382,7 +382,8 @@ def _look_at(ready: TableAndModel, x: np.ndarray) -> Sureness | None:
     return measure_sureness(ready.model, x[:, ready.places], [used[f] for f in ready.places])
 
 
-def _tell_unknown(unknown: dict[str, int], watch: Watch) -> None:
+def tell_unknown(unknown: dict[str, int], watch: Watch) -> None:
+    """Tell of levels that a model does not know, by column."""
     if unknown:
         n_cells = sum(unknown.values())
         watch.note(

@@ -142,14 +142,9 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
         elif column.kind == TEXT and tally.codes and looks_like_numbers(tally, decimal):
             notes.append(_note_numbers(column, tally))
         elif column.kind in (ID, DATE, TEXT):
-            passed.append(_describe_passed(column, tally))
+            passed.append(describe_passed(column, tally))
     if passed:
-        notes.append(
-            Note(
-                f"Passed through, not filled: {list_names(passed, MAX_LISTED)}. "
-                "--categories COLUMN uses and fills one as a category."
-            )
-        )
+        notes.append(note_passed(passed))
     empty = [c.name for c in columns if c.kind == EMPTY]
     if empty:
         several = len(empty) > 1
@@ -171,7 +166,15 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
     return notes
 
 
-def _describe_passed(column: Column, tally: Tally) -> str:
+def note_passed(passed: list[str]) -> Note:
+    """Return what is said of columns that are passed through, each with what it is."""
+    return Note(
+        f"Passed through, not filled: {list_names(passed, MAX_LISTED)}. "
+        "--categories COLUMN uses and fills one as a category."
+    )
+
+
+def describe_passed(column: Column, tally: Tally) -> str:
     """Return the name of a column that is passed through, what it is, and its gaps."""
     n = len(tally.codes)
     what = {
