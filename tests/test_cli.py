@@ -494,7 +494,7 @@ def test_no_line_is_wider_than_the_terminal(tmp_path, columns):
     assert max(len(line) for line in lines) <= columns
     assert any("Fitting 2 components, start" in line for line in lines)
     assert any("log-likelihood" in line for line in lines)
-    assert any("Writing out.csv" in line and "so far" in line for line in lines)
+    assert any("Writing out.csv" in line and " s" in line for line in lines)
     assert any("Written" in line for line in lines)
 
 

@@ -182,9 +182,9 @@ def test_one_bar_shows_the_whole_job_and_bounds_while_sizes_grow():
     screen.step(500)
     lines = out.getvalue().splitlines()
     assert len(lines) == 8  # one in ten seconds
-    assert lines[0] == "Fitting 13 components: iteration 35, 10 s so far, at most about 70 s left"
+    assert lines[0] == "Fitting 13 components: iteration 35, 10 s, at most 70 s left"
     assert "at most" not in lines[6]
-    assert lines[7] == "Writing out.csv: 500 rows, 98 s so far, about 8 s left"
+    assert lines[7] == "Writing out.csv: 500 rows, 98 s, about 8 s left"
 
 
 # ------------------------------------------------------------------ what is told

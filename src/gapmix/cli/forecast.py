@@ -173,12 +173,16 @@ class Forecast:
         """Return the seconds left of the job, from this part and from how long others took."""
         if self._place < 0:
             return None
-        expected = self._expect(self._parts[self._place])
-        left = self._left
+        name = self._parts[self._place]
+        expected, left = self._expect(name), self._left
         if expected is not None and (left is None or not self._within or self._within < 0.3):
             left = max(expected - (now - self._part_began), 0.1 * expected)
-        later = [self._expect(part) for part in self._parts[self._place + 1 :]]
-        if left is None or None in later:
+        if left is None:
+            return None
+        own = now - self._part_began + left  # of this part, and so of others like it
+        after = self._parts[self._place + 1 :]
+        later = [own if part == name else self._expect(part) for part in after]
+        if None in later:
             return None
         return left + sum(each for each in later if each is not None)
 

@@ -20,12 +20,13 @@ from rich.text import Text
 
 from gapmix.cli.forecast import FitWork, Forecast
 from gapmix.tables.schema import Note
-from gapmix.wording import clean, count, whole_duration
+from gapmix.wording import clean, count, rough_duration, whole_duration
 
 if TYPE_CHECKING:
     from gapmix.fitting.progress import Event
 
 MAX_ITER = 100  # of a fit, if it is not told
+WIDE = 110  # characters, for all on one line
 LINE_EVERY = 10.0  # seconds between lines where there is no terminal
 STOPPING = "Ending the fit after this iteration; Ctrl-C again gives up."
 
@@ -146,20 +147,19 @@ class Screen:
         now = self._clock()
         if self._live is None and not self.quiet and now - self._said > LINE_EVERY:
             self._said = now
-            self.console.print(Text(f"{self._text}: {self._what()}"), soft_wrap=True)
+            parts = [part for part in (self._doing(), self._times(now)) if part]
+            self.console.print(Text(f"{self._text}: {', '.join(parts)}"), soft_wrap=True)
 
-    def _what(self) -> str:
-        """Return what is known of the stage and the time of the job."""
-        now = self._clock()
-        left = self._forecast.left(now)
-        parts = [f"{self._status}{self._within}".removeprefix(", "), self._elapsed(now)]
-        if left is not None:
-            bound = "at most " if self._forecast.at_most else ""
-            parts.append(f"{bound}about {whole_duration(left)} left")
-        return ", ".join(part for part in parts if part)
+    def _doing(self) -> str:
+        return f"{self._status}{self._within}".removeprefix(", ")
 
-    def _elapsed(self, now: float) -> str:
-        return f"{whole_duration(self._forecast.elapsed(now))} so far"
+    def _times(self, now: float) -> str:
+        """Return the time of the job and, if it is known, what is left."""
+        spent, left = whole_duration(self._forecast.elapsed(now)), self._forecast.left(now)
+        if left is None:
+            return f"{spent} so far"
+        bound = "at most" if self._forecast.at_most else "about"
+        return f"{spent}, {bound} {rough_duration(left)} left"
 
     def _bar(self) -> Any:
         """Return the bar and what is known, beside it or, where there is no room, below it."""
@@ -168,12 +168,12 @@ class Screen:
         grid.add_column(width=20)
         grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
         bar = ProgressBar(total=1.0, completed=self._forecast.share, width=20, style="bar.back")
-        status = self._what()
-        if len(self._text) + len(status) + 26 <= self.console.width:
-            grid.add_row(Text(self._text), bar, Text(status))
+        doing, times = self._doing(), self._times(self._clock())
+        if self.console.width >= WIDE:
+            grid.add_row(Text(self._text), bar, Text(f"{times}  {doing}"))
             return grid
-        grid.add_row(Text(self._text), bar, Text(self._elapsed(self._clock())))
-        return Group(grid, Text(f"  {status}", no_wrap=True, overflow="ellipsis"))
+        grid.add_row(Text(self._text), bar, Text(times))
+        return Group(grid, Text(f"  {doing}", no_wrap=True, overflow="ellipsis"))
 
     def _interrupt(self, *_: object) -> None:
         if not self._fitting or self._stop:
