@@ -34,6 +34,7 @@ from gapmix.tables.schema import (
     NUMBER,
     UNUSED,
     CallError,
+    Column,
     Note,
     Schema,
     features,
@@ -208,8 +209,9 @@ def sample(
             n_drawn = min(SAMPLE_ROWS, n_rows - first)
             empty = np.full((n_drawn, len(used)), np.nan)
             x = model.sample(empty, 1, _random([seed, number]))[0]
+            x = to_possible(model.possible(drawn=True), empty, x)
             cells = [
-                pl.Series(str(f), x[:, f])
+                _draw_series(str(f), x[:, f], column)
                 if column.kind == NUMBER
                 else pl.Series(str(f), list(column.values or column.levels)).gather(
                     x[:, f].astype(int)
@@ -418,6 +420,12 @@ def _complete(
     if not writing.raw_means:
         filled = to_possible(model.possible(), given, filled)
     return filled[:, back], std
+
+
+def _draw_series(name: str, values: np.ndarray, column: Column) -> pl.Series:
+    """Return numbers that were drawn as a column has them: whole ones whole."""
+    series = pl.Series(name, values)
+    return series.round().cast(pl.Int64) if column.whole else series
 
 
 def _random(key: list[int]) -> np.random.RandomState:

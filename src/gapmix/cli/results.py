@@ -66,21 +66,23 @@ def _summary(rows: list[tuple[str, str]]) -> Grid:
     return grid
 
 
+def _tell_tested(fit: Any) -> str:
+    """Return how well a fit filled numbers that were hidden from it; nothing if none were."""
+    errors = [each.error for each in fit.selection if each.share > 0] if fit else []
+    if not errors or min(errors) == 0:
+        return ""
+    return (
+        f"known numbers that were hidden from the fit were missed by {min(errors):.2f} standard "
+        "deviations (1: what the column's mean misses by)"
+    )
+
+
 def _fit_rows(fit: Any, verbose: bool) -> list[tuple[str, str]]:
-    """Return how good a fit is, and what the reader should know of its end."""
+    """Return what the reader should know of the end of a fit."""
     if fit is None:
         return []
     rows = []
     kept = [each for each in fit.selection if each.share > 0]
-    if kept and min(each.error for each in kept) > 0:
-        error = min(each.error for each in kept)
-        rows.append(
-            (
-                "Tested",
-                f"known cells that were hidden from the fit were missed by {error:.2f} standard "
-                "deviations (1: what the column's mean misses by)",
-            )
-        )
     if fit.interrupted:
         rows.append(("Fit", "interrupted, best so far kept"))
     elif not fit.converged:
@@ -129,7 +131,7 @@ def _filled(result: Any, verbose: bool) -> Any:
             f"{part} ({which})" if most else "nothing" if n_left else "nothing: there are no gaps",
         ),
         *([("Not filled", f"{count(n_left, 'gap')}: {left}")] if n_left else []),
-        *([("How sure", _tell_sure(result.sure))] if result.sure is not None else []),
+        *_name("How sure", _tell_sure(result.sure, _tell_tested(result.fit))),
         *_fit_rows(result.fit, verbose),
         ("Time", spent if verbose else duration(sum(result.seconds.values()))),
         (
@@ -142,21 +144,32 @@ def _filled(result: Any, verbose: bool) -> Any:
     return _summary(rows)
 
 
-def _tell_sure(sure: Any) -> str:
-    """Return how sure filled cells are, by the model's own account."""
-    parts = []
-    if math.isfinite(sure.explained):
+def _name(name: str, text: str) -> list[tuple[str, str]]:
+    """Return a row of a summary, none if there is nothing to say."""
+    return [(name, text)] if text else []
+
+
+def _tell_sure(sure: Any, tested: str) -> str:
+    """Return how sure filled cells are: as tested, else by the model's own account."""
+    parts = [tested] if tested else []
+    if sure is not None and not tested and math.isfinite(sure.explained):
         share = percent(sure.explained)
-        parts.append(f"the rest of its row settles {share} of a number's variance (0 %: a guess)")
-    if math.isfinite(sure.probability):
-        parts.append(f"a category is right with a probability of {percent(sure.probability)}")
-    return f"{', '.join(parts)}; on average, by the model's own account"
+        parts.append(
+            f"the rest of its row settles {share} of a number's variance (0 %: a guess), by the "
+            "model's own account"
+        )
+    if sure is not None and math.isfinite(sure.probability):
+        parts.append(
+            f"filled categories have a probability of {percent(sure.probability)} on average"
+        )
+    return "; ".join(parts)
 
 
 def _fitted(result: Any, verbose: bool) -> Any:
     return _summary(
         [
             ("Table", f"{result.n_rows:,} rows, {result.n_features:,} columns used"),
+            *_name("How sure", _tell_tested(result.fit)),
             *_fit_rows(result.fit, verbose),
             ("Written", ", ".join(result.files)),
         ]
@@ -167,6 +180,7 @@ def _reported(result: Any, verbose: bool) -> Any:
     rows = [
         ("Table", f"{result.n_rows:,} rows, {result.n_features:,} columns used"),
         ("Missing", f"{result.n_gaps:,} cells"),
+        *_name("How sure", _tell_tested(result.fit)),
         *_fit_rows(result.fit, verbose),
         ("Written", f"{', '.join(result.files)} ({result.n_bytes / 1000:,.0f} kB)"),
     ]

@@ -91,6 +91,8 @@ class Screen:
         """Say what is done now; it begins a part of the job, or is a piece of the one under way."""
         if self._live is not None:
             self._live.refresh()  # the last of what was done is seen, however short it was
+        if not self._text:  # nothing was done before
+            self._said = self._clock()
         self._forecast.begin(part, self._clock())
         self._unit, self._text, self._total = unit, clean(text), total
         self._status = self._within = ""
