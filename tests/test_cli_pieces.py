@@ -132,6 +132,8 @@ def test_categories_are_filled_in_pieces_as_python_fills_them(gapmix, tmp_path):
     same_where_observed(table, out)
     assert [column.null_count for column in out.columns] == [0] * table.num_columns
     assert told["by_column"]["city"] == city.count(None)
+    assert told["sure"]["explained"] > 0.3
+    assert told["sure"]["probability"] > 0.8
     used, levels = table.column_names[1:], ["city", "ok", "grade", "code", "same"]
     source = open_source(tmp_path / "t.parquet", memory="1MB", columns=used)
     assert len(source.pieces) > 2

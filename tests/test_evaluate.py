@@ -359,7 +359,7 @@ def test_an_imputer_that_failed_is_not_ranked_and_the_mixture_is_told_of_in_any_
     }
     result = hide_and_score(x, contenders, n_repeats=2, random_state=0)
     assert [each.imputer for each in result.ranking()] == ["truth", "mean", "mixture"]
-    told = result.verdict().replace("\N{NO-BREAK SPACE}", " ")
+    told = result.verdict()
     assert told.startswith("Best for this table: truth, with an error of 0.000 ± 0.000. That is ")
     assert "less than mean, the next best: sure, over two standard errors. mixture has " in told
     assert hide_and_score(x, {"fails": Fails()}, n_repeats=1).verdict() == ""

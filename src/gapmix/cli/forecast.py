@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from gapmix.fitting.progress import Event
 
-WEIGHTS = {"fitting": 8.0}  # of parts of a job whose times are not known; others count 1
+WEIGHTS = {
+    "fitting": 8.0,
+    "sizes": 4.0,
+}  # of parts of a job whose times are not known; others count 1
 GROWTH = 1.3  # a fit of K components takes about K^1.3 as long as one of one component
 N_KEPT = 3  # sizes at most are fitted again, to all that is known
 REFIT = 0.5  # as long as the first time: it goes on from where that was

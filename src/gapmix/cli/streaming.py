@@ -21,7 +21,7 @@ from gapmix.cli.filling import (
     writing_to,
 )
 from gapmix.cli.fitting import Ear, FitSummary, make_imputer, name_categories, telling
-from gapmix.cli.gaps import count_gaps
+from gapmix.cli.gaps import Sureness, count_gaps, measure_sureness
 from gapmix.cli.models import (
     apply_to_codes,
     columns_to_plain,
@@ -177,7 +177,18 @@ def impute(
             "fitting": spent,
             "filling and writing": time.perf_counter() - to_here,
         },
+        _look_at(ready),
     )
+
+
+def _look_at(ready: PiecesAndModel) -> Sureness | None:
+    """Return how sure the cells are that are filled in the first piece."""
+    imputer, source = ready.imputer, ready.table.source
+    names = list(source.names or ())
+    coded = code_source(source, imputer.is_categorical_, imputer.categories_, names)
+    columns = {column.name: column for column in ready.table.schema.columns}
+    used = [columns[name] for name in names]
+    return measure_sureness(apply_to_codes(imputer), read(coded.pieces[0]), used)
 
 
 def _fit(

@@ -134,5 +134,4 @@ def _sureness(each: Ranked) -> str:
 
 
 def _plus_minus(value: float, error: float, levels: bool) -> str:
-    text = f"{100 * value:.1f} ± {100 * error:.1f}" if levels else f"{value:.3f} ± {error:.3f}"
-    return text.replace(" ", "\N{NO-BREAK SPACE}")
+    return f"{100 * value:.1f} ± {100 * error:.1f}" if levels else f"{value:.3f} ± {error:.3f}"
