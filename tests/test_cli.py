@@ -311,8 +311,18 @@ def test_evaluate_compares_ways_to_fill_hidden_cells(gapmix, tmp_path):
         assert score["error"] == pytest.approx(each.error, rel=1e-12)
         assert score["by_column"] == pytest.approx([one.error for one in them], rel=1e-12)
         assert score["problem"] == ""
+    assert found["verdict"] == same.verdict()
+    for told, each in zip(found["ranking"], same.ranking(), strict=True):
+        assert (told["imputer"], told["sure"]) == (each.imputer, each.sure)
+        assert told["behind_error"] == pytest.approx(each.behind_error, rel=1e-9)
     shown = gapmix(tmp_path, "evaluate", "in.csv", *options)
     assert "Ways to fill" in shown.out
+    assert " ".join(same.verdict().split()) in " ".join(shown.out.split())
+    few = gapmix(tmp_path, "evaluate", "in.csv", "--methods", "mean, mixture", "--json", *options)
+    left = json.loads(few.out)
+    assert [score["method"] for score in left["scores"]] == ["mean", "mixture"]
+    assert left["scores"][1]["error"] == pytest.approx(scores["mixture"]["error"], rel=1e-12)
+    assert "not one of mean" in gapmix(tmp_path, "evaluate", "in.csv", "--methods", "x").err
     assert gapmix(tmp_path, "evaluate", "in.csv", "--share", "1").code == 2
 
 
@@ -401,6 +411,41 @@ def test_the_number_of_threads_changes_no_byte(gapmix, tmp_path):
     assert (tmp_path / "o1.csv").read_bytes() == (tmp_path / "o2.csv").read_bytes()
 
 
+def test_a_summary_tells_what_was_filled_and_how_sure_and_details_only_if_asked(gapmix, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 2)) + 5.0 * rng.integers(0, 2, size=(120, 1))
+    word = np.where(x[:, 0] > 2.5, "high", "low").astype(object)
+    x[::7, 1] = np.nan
+    word[3::10] = ""
+    write_rows(tmp_path / "in.csv", x, word=word, day=["2020-01-01", ""] * 60)
+    fill = ("impute", "in.csv", "-o", "o.csv", "--threads", "1", "--save-model", "m")
+    said = " ".join(gapmix(tmp_path, *fill).err.split())
+    assert "Filled 30 of 90 gaps (v1 18, word 12)" in said
+    assert "Not filled 60 gaps: day 60 (dates)" in said
+    sure = re.search(
+        r"fit were missed by 0\.(\d\d) standard .* have a probability of (\d+) %", said
+    )
+    assert int(sure[1]) < 60  # the group is told by the other number and the word
+    assert 80 < int(sure[2]) <= 100
+    told = json.loads(gapmix(tmp_path, *fill, "--components", "2", "--json").out)["sure"]
+    assert 0.7 < told["explained"] < 1
+    assert 0.8 < told["probability"] < 1
+    jargon = ("Log-likelihood", "Stopped because", "component", "united", "mixture")
+    assert not any(word in said for word in jargon)
+    said = gapmix(tmp_path, *fill, "--verbose").err
+    assert all(word in said for word in jargon)
+    assert "Plan of a fit" not in gapmix(tmp_path, "describe", "in.csv").out
+    assert "Plan of a fit" in gapmix(tmp_path, "describe", "in.csv", "--verbose").out
+    # Several sizes are averaged; the groups of one of them are shown, and their shares add up.
+    facts = json.loads(gapmix(tmp_path, "info", "m", "--json").out)
+    first, end = facts["shown"]
+    assert end - first in facts["united"]
+    shown = gapmix(tmp_path, "info", "m").out
+    shares = next(line for line in shown.splitlines() if line.startswith("share of rows"))
+    assert sum(float(share) for share in re.findall(r"[\d.]+", shares)) == pytest.approx(100, abs=1)
+    assert len(facts["weights"]) == sum(facts["united"])
+
+
 # ------------------------------------------------------------------ terminals
 
 
@@ -446,13 +491,14 @@ def test_no_line_is_wider_than_the_terminal(tmp_path, columns):
     x = make_rows(200)
     write_rows(tmp_path / "in.csv", x, ["v0", "v1", long_name], text=["t"] * 200)
     code, shown = run_in_terminal(
-        tmp_path, ["impute", "in.csv", "-o", "out.csv", *FIT, "--starts", "2"], columns
+        tmp_path, ["impute", "in.csv", "-o", "out.csv", *FIT, "--starts", "2", "--verbose"], columns
     )
     assert code == 0, shown
     lines = visible(shown)
     assert max(len(line) for line in lines) <= columns
     assert any("Fitting 2 components, start" in line for line in lines)
     assert any("log-likelihood" in line for line in lines)
+    assert any("Writing out.csv" in line and " s" in line for line in lines)
     assert any("Written" in line for line in lines)
 
 

@@ -11,6 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from gapmix import GaussianMixtureImputer, load, save
+from gapmix.cli.fitting import telling
+from gapmix.estimators.warning import warn_user
+from gapmix.wording import Advised
 
 USED = ["a", "city", "b", "ok", "grade", "code", "same", "word"]
 SPELLED = ["New York", " led", "Köln", "None", "-", "007", "=cmd", "n/k"]
@@ -167,6 +170,27 @@ def test_an_id_is_filled_as_a_category_if_asked(gapmix, tmp_path):
     assert set(found["id"]) == set(FRAME["id"].drop_nulls())
 
 
+class Noting:
+    """A watch that hears notes."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, note):
+        self.notes.append(note)
+
+
+def test_what_is_as_it_should_be_is_a_note_and_no_warning():
+    watch = Noting()
+    with telling(watch):
+        warn_user(Advised("Rare.", "rare_levels_", "rare_levels_ lists them."))
+        warn_user(Advised("A code.", "missing_values", "Give missing_values."))
+        warn_user("Odd.")
+    told = [(note.text, note.warning) for note in watch.notes]
+    code = "A code. If it stands for a gap, name it in --missing-values."
+    assert told == [("Rare.", False), (code, True), ("Odd.", True)]
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_numbers_among_texts_are_filled_if_asked(gapmix, tmp_path, suffix):
     texts = [
@@ -188,7 +212,7 @@ def test_numbers_among_texts_are_filled_if_asked(gapmix, tmp_path, suffix):
     assert "looks like numbers" in ran.err
     assert "--numbers 'a'" in ran.err
     n_gaps = sum(text is None for text in texts)
-    assert f"{n_gaps} cells: a {n_gaps} (texts)" in ran.err
+    assert f"{n_gaps} gaps: a {n_gaps} (texts)" in ran.err
 
 
 def test_kept_columns_are_used_and_not_filled(gapmix, tmp_path):

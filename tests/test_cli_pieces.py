@@ -1,5 +1,6 @@
 """Tables larger than memory on the command line: the fit, the file written, and what is refused."""
 
+import json
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from gapmix.cli.requests import Reading, Streaming
 from gapmix.engines import dask as dask_engine
 from gapmix.engines.dask import open_local_cluster
 from gapmix.engines.sources import open_source
+from gapmix.estimators.pieces import impute_source
 
 FIT = ("--components", "2", "--max-iter", "8")
 
@@ -70,7 +72,10 @@ def test_a_folder_is_filled_in_row_order_and_other_columns_come_along(gapmix, fo
     options = (*FIT, "--memory", "1MB", "--leave-out", "key", "--bounds", "v0=0:1")
     ran = gapmix(path, "impute", "set", "-o", "out.parquet", "--save-model", "m", *options)
     assert ran.code == 0, ran.err
-    assert "Columns 'name', 'when': in pieces only numbers are used" in ran.err
+    assert (
+        "'name' (an id, 1,500 distinct in 1,500 values; 1,500 gaps left), "
+        "'when' (dates; no gaps)." in ran.err
+    )
     assert "'empty': no value in any row" in ran.err
     out = pq.read_table(path / "out.parquet")
     assert out.column_names == table.column_names
@@ -94,6 +99,82 @@ def test_a_folder_is_filled_in_row_order_and_other_columns_come_along(gapmix, fo
     )
     assert one.schema.field("count").type == pa.float64()
     assert one.column("count").null_count == 0
+
+
+def test_categories_are_filled_in_pieces_as_python_fills_them(gapmix, tmp_path):
+    rng = np.random.default_rng(0)
+    n = 3000
+    group = rng.integers(0, 2, n)
+    x = make_rows(n, 2) + 4.0 * group[:, None]
+
+    def gappy(values):
+        return [None if gap else v for v, gap in zip(values, rng.random(n) < 0.1, strict=True)]
+
+    city = gappy(np.where(group ^ (rng.random(n) < 0.1), "Ulm", "=Bonn").tolist())
+    table = pa.table(
+        {
+            "who": [f"p{i}" for i in range(n)],
+            **columns_of(x),
+            "city": city,
+            "ok": pa.array(gappy((group == 1).tolist())),
+            "grade": pa.array(gappy(np.where(group, "hi", "lo").tolist())).dictionary_encode(),
+            "code": pa.array(gappy((group + 7).tolist()), pa.int8()),
+            "same": gappy(["always"] * n),
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=400)
+    options = (*FIT, "--memory", "1MB", "--checkpoint", "state", "--categories", "code", "--json")
+    ran = gapmix(tmp_path, "impute", "t.parquet", "-o", "o.parquet", "--save-model", "m", *options)
+    assert ran.code == 0, ran.err
+    assert "'who' (an id, 3,000 distinct in 3,000 values; no gaps)" in ran.err
+    out, told = pq.read_table(tmp_path / "o.parquet"), json.loads(ran.out)
+    assert out.schema.types == table.schema.types
+    same_where_observed(table, out)
+    assert [column.null_count for column in out.columns] == [0] * table.num_columns
+    assert told["by_column"]["city"] == city.count(None)
+    assert told["sure"]["explained"] > 0.3
+    assert told["sure"]["probability"] > 0.8
+    used, levels = table.column_names[1:], ["city", "ok", "grade", "code", "same"]
+    source = open_source(tmp_path / "t.parquet", memory="1MB", columns=used)
+    assert len(source.pieces) > 2
+    mixture = GaussianMixture(
+        2,
+        max_iter=8,
+        random_state=0,
+        shrinkage="auto",
+        mean_shrinkage="auto",
+        categorical_features=levels,
+    ).fit(source)
+    impute_source(mixture, source, tmp_path / "python.parquet")
+    python = pq.read_table(tmp_path / "python.parquet")
+    for name in levels:
+        assert python.column(name).to_pylist() == out.column(name).to_pylist()
+    right = np.array(out.column("ok").to_pylist()) == (group == 1)
+    assert right[table.column("ok").is_null().to_numpy()].mean() > 0.9
+    # The model fills other tables in pieces and whole, the same; what it does not know is kept.
+    other = table.slice(0, 500).set_column(3, "city", [["Rome", None] * 250])
+    pq.write_table(other, tmp_path / "u.parquet")
+    ran = gapmix(tmp_path, "impute", "u.parquet", "-o", "p.parquet", "-m", "m", "--checkpoint", "s")
+    assert ran.code == 0, ran.err
+    assert "250 cells of 'city' hold a level that the model does not know" in ran.err
+    assert gapmix(tmp_path, "impute", "u.parquet", "-o", "w.parquet", "-m", "m").code == 0
+    pieces, whole = pq.read_table(tmp_path / "p.parquet"), pq.read_table(tmp_path / "w.parquet")
+    assert pieces.column("city").to_pylist()[::2] == ["Rome"] * 250
+    for name in levels:
+        assert pieces.column(name).to_pylist() == whole.column(name).to_pylist()
+
+
+def test_sizes_are_found_on_a_sample_of_a_mixed_table(gapmix, tmp_path):
+    x = make_rows(400, 2)
+    word = [None if i % 9 == 0 else "ab"[int(x[i, 0] > 2)] for i in range(400)]
+    pq.write_table(pa.table({"word": word, **columns_of(x)}), tmp_path / "t.parquet")
+    options = ("--checkpoint", "state", "--tol", "0.1", "--json")
+    ran = gapmix(tmp_path, "impute", "t.parquet", "-o", "o.csv", *options)
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    assert len(told["fit"]["selection"]) > 1
+    assert told["by_column"]["word"] == word.count(None)
+    assert pl.read_csv(tmp_path / "o.csv")["word"].null_count() == 0
 
 
 def test_the_fit_is_that_of_the_library_and_a_checkpoint_goes_on(gapmix, tmp_path):
@@ -157,11 +238,11 @@ def test_large_tables_are_read_in_pieces_by_themselves(tmp_path):
         (("t.parquet", "--memory", "lots"), 2, "--memory='lots' is not an amount"),
         (("t.parquet", "--memory", "10KB"), 2, "too little"),
         (("t.parquet", "--memory", "1MB", "--components", "900"), 1, "sums and a few rows take"),
-        (("t.parquet", "--categories", "name"), 2, "--categories needs the whole"),
+        (("t.parquet", "--numbers", "name"), 2, "--numbers needs the whole"),
         (("t.parquet", "--draws", "2"), 2, "--draws needs the whole"),
         (("t.parquet", "--std"), 2, "--std needs the whole"),
         (("t.parquet", "--missing-values", "7"), 2, "--missing-values needs the whole"),
-        (("t.parquet", "--columns", "name"), 1, "holds numbers"),
+        (("t.parquet", "--columns", "name"), 1, "holds numbers or categories"),
         (("t.parquet", "--columns", "nome"), 2, "Did you mean 'name'"),
         (("t.parquet", "--scheduler", "host"), 2, "must be an address"),
         (("t.parquet", "--checkpoint", "no/where"), 2, "no folder 'no'"),
@@ -175,7 +256,7 @@ def test_what_cannot_be_done_is_told_and_nothing_is_written(
     gapmix, tmp_path, arguments, code, said
 ):
     x = make_rows(100)
-    table = {"name": ["a"] * 100, **columns_of(x)}
+    table = {"name": [f"n{i}" for i in range(100)], **columns_of(x)}
     pq.write_table(pa.table(table), tmp_path / "t.parquet")
     x[7, 1] = np.inf
     pq.write_table(pa.table(columns_of(x)), tmp_path / "inf.parquet")

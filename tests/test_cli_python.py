@@ -151,6 +151,12 @@ def test_a_model_of_an_earlier_version_fills_the_same_bytes(gapmix, tmp_path):
     assert ran.code == 0, ran.err
     expected = (DATA / "table-v1.filled.csv").read_bytes()
     assert (tmp_path / "out.csv").read_bytes() == expected
+    plain = gapmix(tmp_path, "impute", names[0], "-m", names[1], "-o", "plain.csv")
+    assert plain.code == 0, plain.err
+    levels = {line.rsplit(",", 1)[1] for line in (tmp_path / "plain.csv").read_text().splitlines()}
+    assert levels == {"level", "low", "high"}
+    ran = gapmix(tmp_path, "sample", names[1], "-n", "3")
+    assert all(line.split(",")[2].isdecimal() for line in ran.out.splitlines()[1:]), ran.out
     loaded = load(tmp_path / names[1])
     assert isinstance(loaded, GaussianMixtureImputer)
     assert loaded.feature_names_in_.tolist() == ["first", "second", "count", "level=low"]

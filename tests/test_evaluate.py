@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -15,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gapmix import GaussianMixtureImputer, evaluate
 from gapmix.evaluate.compare import default_imputers, hide_and_score
+from gapmix.evaluate.ranking import RowErrors, rank
 from gapmix.selection.hiding import hide, leave_some
 
 NAMES = ["a", "b", "c"]
@@ -260,7 +263,8 @@ def test_progress_hears_who_fills_and_how_often_it_did():
     heard = []
     contenders = {"one": SimpleImputer(), "two": SimpleImputer()}
     hide_and_score(make_table(), contenders, n_repeats=2, progress=lambda *what: heard.append(what))
-    assert heard == [("one", 0), ("one", 1), ("one", 2), ("two", 0), ("two", 1), ("two", 2)]
+    first, then = [("one", 0), ("one", 1), ("two", 0), ("two", 1)], [("one", 1), ("one", 2)]
+    assert heard == [*first, *then, ("two", 1), ("two", 2)]
 
 
 def test_nearest_rows_are_the_same_in_any_units():
@@ -272,6 +276,93 @@ def test_nearest_rows_are_the_same_in_any_units():
         strict=True,
     ):
         assert one.error == pytest.approx(other.error)
+
+
+# ------------------------------------------------------------------ who is best, and how sure
+
+
+def leave_out_each_row(rows, figure):
+    """Standard error of a figure by the jackknife: the slow and obvious way."""
+    n = len(rows[0].squares)
+    shown = np.flatnonzero(np.sum([r.n_numbers + r.n_levels for r in rows], axis=0))
+    without = []
+    for i in shown:
+        kept = np.arange(n) != i
+        without.append(
+            figure([r._replace(**{f: getattr(r, f)[kept] for f in r._fields[2:]}) for r in rows])
+        )
+    return np.sqrt((len(shown) - 1) * np.var(without))
+
+
+@pytest.mark.parametrize("levels", [False, True])
+def test_standard_errors_are_those_of_leaving_out_each_row_in_turn(levels):
+    rng = np.random.default_rng(0)
+    n = 400
+    rows = []
+    for repeat in range(3):
+        counts = rng.integers(0, 4, size=(2, n))
+        hard = rng.gamma(1.0, size=n)  # of rows, for both
+        for name, off in (("better", 1.0), ("worse", 1.3)):
+            squares = counts[0] * hard * rng.gamma(2.0, off, size=n)
+            wrong = rng.binomial(counts[1], min(0.3 * off, 1.0))
+            rows.append(RowErrors(name, repeat, squares, counts[0], wrong, counts[1]))
+
+    def value(part, name):
+        chosen = [r for r in part if r.imputer == name]
+        if levels:
+            return sum(r.n_wrong.sum() for r in chosen) / sum(r.n_levels.sum() for r in chosen)
+        return np.mean([np.sqrt(r.squares.sum() / r.n_numbers.sum()) for r in chosen])
+
+    first, second = rank(rows, levels=levels)
+    assert (first.imputer, second.imputer) == ("better", "worse")
+    for each in (first, second):
+        assert each.value == pytest.approx(value(rows, each.imputer))
+        slow = leave_out_each_row(rows, partial(value, name=each.imputer))
+        assert each.standard_error == pytest.approx(slow, rel=0.02)
+    slow = leave_out_each_row(rows, lambda part: value(part, "worse") - value(part, "better"))
+    assert second.behind_error == pytest.approx(slow, rel=0.02)
+    assert second.behind == pytest.approx(second.value - first.value)
+
+
+def test_the_verdict_is_sure_only_over_two_standard_errors():
+    x = make_table()
+    noise = 0.1 * np.nanstd(x, axis=0) * np.random.default_rng(0).normal(size=(2, *x.shape))
+    contenders = {
+        "mean": SimpleImputer(),
+        "noisy": Truth(x + noise[0]),
+        "as noisy": Truth(x + noise[1]),
+        "noisy again": Truth(x + noise[0]),
+    }
+    result = hide_and_score(x, contenders, n_repeats=2, random_state=0)
+    errors = {each.imputer: each.error for each in result.overall()}
+    ranked = result.ranking()
+    assert {each.imputer: each.value for each in ranked} == pytest.approx(errors)
+    assert [each.sure for each in ranked] == [False] * 3 + [True]
+    assert ranked[-1].imputer == "mean"
+    assert all(each.sure == (each.behind > 2 * each.behind_error) for each in ranked)
+    twins = hide_and_score(x, {name: contenders[name] for name in ("noisy", "noisy again")})
+    assert twins.verdict().startswith("Best for this table: noisy and noisy again alike, with an ")
+    one = hide_and_score(x, {"noisy": contenders["noisy"]}, n_repeats=1, random_state=0)
+    assert one.verdict().startswith("noisy fills this table with an error of 0.0")
+    pair = hide_and_score(x, {name: contenders[name] for name in ("noisy", "mean")}, n_repeats=1)
+    assert "less than mean, the next best: sure, over two standard errors." in pair.verdict()
+
+
+def test_an_imputer_that_failed_is_not_ranked_and_the_mixture_is_told_of_in_any_place():
+    x = make_table()
+    contenders = {
+        "mixture": SimpleImputer(strategy="constant", fill_value=1e3),
+        "mean": SimpleImputer(),
+        "truth": Truth(x),
+        "leaves": Leaves(),
+        "fails": Fails(),
+    }
+    result = hide_and_score(x, contenders, n_repeats=2, random_state=0)
+    assert [each.imputer for each in result.ranking()] == ["truth", "mean", "mixture"]
+    told = result.verdict()
+    assert told.startswith("Best for this table: truth, with an error of 0.000 ± 0.000. That is ")
+    assert "less than mean, the next best: sure, over two standard errors. mixture has " in told
+    assert hide_and_score(x, {"fails": Fails()}, n_repeats=1).verdict() == ""
 
 
 # ------------------------------------------------------------------ tables with names
@@ -330,7 +421,8 @@ def test_the_scores_become_a_frame_and_dicts_and_a_table():
     assert frame["error"].tolist() == [score.error for score in result.scores]
     lines = result.summary().splitlines()
     assert lines[3].split()[0] == "error"
-    assert [line.split()[0] for line in lines[4:]] == ["mixture", "mean"]
+    assert [line.split()[0] for line in lines[4:6]] == ["mixture", "mean"]
+    assert lines[6:] == ["", result.verdict()]
 
 
 def test_without_pandas_the_frame_is_a_list_of_dicts(monkeypatch):

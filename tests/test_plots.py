@@ -372,6 +372,17 @@ def test_marginals_hold_observed_and_filled_values():
         plot_marginals(filled, filled)
 
 
+def test_categories_are_drawn_as_shares_of_levels():
+    x = np.array([[0.0, 1.0], [1.0, 2.0], [1.0, np.nan], [np.nan, 3.0], [np.nan, 4.0]])
+    filled = np.array([[0.0, 1.0], [1.0, 2.0], [1.0, 2.5], [0.0, 3.0], [0.0, 4.0]])
+    levels = {0: ["$a_{", "b"]}
+    panel, _ = draw(plot_marginals(x, filled, levels=levels)).child_axes
+    seen, new = panel.containers
+    assert [bar.get_width() for bar in seen] == pytest.approx([2 / 3, 1 / 3])  # the most first
+    assert [bar.get_width() for bar in new] == [0.0, 1.0]
+    assert [text.get_text() for text in panel.get_yticklabels()] == ["b", "$a_{"]
+
+
 def test_images_stand_in_a_grid():
     images = np.arange(2 * 3 * 16.0).reshape(2, 3, 4, 4)
     images[0, 0, :2, :2] = np.nan

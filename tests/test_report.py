@@ -16,6 +16,7 @@ from tests.smalltables import FIT, make_rows, write_rows
 from gapmix import GaussianMixture, GaussianMixtureImputer, GaussianMixtureRegressor, load, save
 from gapmix.report import page, write_report
 from gapmix.report.gaps import describe
+from gapmix.report.model import describe_model
 from gapmix.report.page import POLICY, compose
 from gapmix.report.randomness import holm, look_for_dependence, rank_tests
 from gapmix.report.subject import Subject, as_imputer, contender
@@ -116,6 +117,15 @@ def test_the_report_of_an_ordinary_table_says_what_is_there(tmp_path):
     assert found.tags.count("svg") >= 7  # patterns, profiles, sizes, errors, a panel a column
     assert "SHA-256" in found.text
     assert "random_state=0" in found.text
+    # Of the sizes that were averaged one is shown; how it was computed is folded away.
+    kept = [each for each in imputer.selection_ if each.share > 0]
+    best = min(kept, key=lambda each: each.error).n_components
+    facts = describe_model(Subject(as_imputer(imputer), x, list("abcd"), "", 0))
+    assert len(facts.profiles) == len(facts.deviations) == best < len(imputer.mixture_.weights_)
+    assert sum(profile.weight for profile in facts.profiles) == pytest.approx(1)
+    before, folded = (tmp_path / "report.html").read_text().split("<details>")
+    assert "Predicted time" in folded.split("</details>")[0]
+    assert "Predicted time" not in before + folded.split("</details>")[1]
 
 
 def test_the_same_table_gives_the_same_page_apart_from_the_time():

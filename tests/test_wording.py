@@ -16,6 +16,7 @@ from gapmix.wording import (
     percent,
     plus_minus,
     quote,
+    rough_duration,
     short_duration,
 )
 
@@ -63,3 +64,20 @@ def test_names_in_messages_are_quoted_short_and_cut_after_a_few():
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(list("abcdefgh"), 3) == "a, b and 6 more"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.0, "1 s"),
+        (12.4, "12 s"),
+        (43.0, "45 s"),
+        (97.4, "95 s"),
+        (97.6, "2 min"),
+        (5_900.0, "98 min"),
+        (6_100.0, "1 h 40 min"),
+        (7_200.0, "2 h"),
+    ],
+)
+def test_a_time_that_is_guessed_has_few_digits(seconds, said):
+    assert rough_duration(seconds) == said

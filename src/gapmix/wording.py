@@ -108,6 +108,22 @@ def duration(seconds: float) -> str:
     )
 
 
+def whole_duration(seconds: float) -> str:
+    """Return a time that passes, in whole seconds: "1 s", "42 s", "3 min 05 s"."""
+    return f"{max(1, round(seconds))} s" if seconds < 99.5 else duration(seconds)
+
+
+def rough_duration(seconds: float) -> str:
+    """Return a time that is only guessed: "3 s", "45 s", "4 min", "1 h 20 min"."""
+    if seconds < 97.5:
+        return f"{max(1, round(seconds)) if seconds < 20 else 5 * round(seconds / 5)} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    minutes = 10 * round(minutes / 10)
+    return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+
+
 def short_duration(seconds: float) -> str:
     """Return a time that may be far below a second with three digits: "1.2 s", "35 ms", "80 us"."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):

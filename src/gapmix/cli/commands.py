@@ -17,6 +17,7 @@ from gapmix.cli.files import check_files, to_output
 from gapmix.cli.options import (
     COLUMNS,
     HIDDEN,
+    METHODS,
     OF_A_FIT,
     OF_FILLING,
     WITH_MODEL,
@@ -168,7 +169,7 @@ def impute(
         idle = OF_A_FIT if draws is not None else (*OF_A_FIT, "seed")
         refuse_idle(WITH_MODEL, idle, columns, fit, show)
     request, fitting, how = read_request(read, columns), _fitting(fit, show), pieces.streaming()
-    with _open_screen(show, fit) as screen:
+    with _open_screen(show) as screen:
         if streaming.is_needed(table, request, how):
             done = streaming.impute(table, request, fitting, how, writing, screen, model)
         else:
@@ -196,7 +197,7 @@ def fit(
         {"the table": table}, {"--output": output, "--checkpoint": pieces.checkpoint}, show.plots
     )
     request, fitting, how = read_request(read, columns), _fitting(fit, show), pieces.streaming()
-    with _open_screen(show, fit) as screen:
+    with _open_screen(show) as screen:
         if streaming.is_needed(table, request, how):
             done = streaming.fit(table, request, fitting, how, output, screen)
         else:
@@ -229,7 +230,7 @@ def score(
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
     request = read_request(read, columns, id)
-    with _open_screen(show, fit) as screen:
+    with _open_screen(show) as screen:
         done = filling.score(table, request, _fitting(fit, show), output, screen, model)
     return Outcome("scored", done, show, _converged(done.fit, fit))
 
@@ -252,7 +253,7 @@ def sample(
         raise CallError("--json and the table would both go to standard output: give --output.")
     if seed < 0:
         raise CallError(f"--seed must be at least 0, and is {seed}.")
-    with Screen(quiet=show.quiet) as screen:
+    with _open_screen(show) as screen:
         return Outcome("sampled", filling.sample(model, rows, output, seed, screen), show)
 
 
@@ -266,12 +267,12 @@ def describe(
     columns: ColumnOptions = USE,
     show: Shown = SHOW,
 ) -> Outcome:
-    """Show columns, gaps, patterns of gaps and the plan of a fit."""
+    """Show columns, gaps and patterns of gaps; the plan of a fit with --verbose."""
     refuse_idle("on what is described", ("keep",), columns)
     check_files({"the table": table}, {}, show.plots)
     fitting = _fitting(FitOptions(components=components), show)
     request = read_request(read, columns)
-    with Screen(quiet=show.quiet) as screen:
+    with _open_screen(show) as screen:
         return Outcome("described", looking.describe(table, request, fitting, screen), show)
 
 
@@ -282,6 +283,7 @@ def evaluate(
     *,
     repeats: Annotated[int, Parameter(help="Times that cells are hidden", group=HIDDEN)] = 3,
     share: Annotated[float, Parameter(help="Share of the known cells to hide", group=HIDDEN)] = 0.1,
+    methods: Annotated[tuple[str, ...], METHODS] = (),
     read: ReadOptions = READ,
     columns: ColumnOptions = USE,
     fit: FitOptions = FIT,
@@ -294,9 +296,15 @@ def evaluate(
     if not 0 < share < 1:
         raise CallError(f"--share must lie between 0 and 1, and is {share:g}.")
     request = read_request(read, columns)
-    with _open_screen(show, fit) as screen:
+    with _open_screen(show) as screen:
         done = evaluating.evaluate(
-            table, request, _fitting(fit, show), screen, repeats=repeats, share=share
+            table,
+            request,
+            _fitting(fit, show),
+            screen,
+            repeats=repeats,
+            share=share,
+            methods=tuple(part.strip() for each in methods for part in each.split(",")),
         )
     return Outcome("evaluated", done, show)
 
@@ -318,7 +326,7 @@ def report(
     check_files({"the table": table}, {"--output": output}, show.plots)
     reporting.check_report()
     request = read_request(read, columns)
-    with _open_screen(show, fit) as screen:
+    with _open_screen(show) as screen:
         done = reporting.report(table, request, _fitting(fit, show), output, screen)
     return Outcome("reported", done, show, _converged(done.fit, fit))
 
@@ -337,8 +345,8 @@ def _fitting(options: FitOptions, show: Shown) -> Fitting:
     return fitting
 
 
-def _open_screen(show: Shown, fit: FitOptions) -> Screen:
-    return Screen(quiet=show.quiet, tol=fit.tol, many_sizes=fit.components == "auto")
+def _open_screen(show: Shown) -> Screen:
+    return Screen(quiet=show.quiet, verbose=show.verbose)
 
 
 def _converged(summary: Any, options: FitOptions) -> bool:

@@ -16,7 +16,7 @@ from gapmix.plots.canvas import figure
 from gapmix.plots.filled import plot_convergence, plot_marginals, plot_missing
 from gapmix.plots.gaps import plot_patterns
 from gapmix.storage.atomicfile import Replacement
-from gapmix.tables.schema import CallError, Note, feature_names
+from gapmix.tables.schema import CATEGORY, CallError, Note, feature_names, features
 from gapmix.wording import quote
 
 MAX_CELLS = 2_000_000  # of the rows that are drawn
@@ -56,13 +56,12 @@ def draw_fit(table: OpenTable, model: Any, folder: Path, watch: Watch) -> None:
         _save(plot_convergence(model.mixture_), folder, "convergence", watch)
     x = _some_rows(table.scan.matrix)
     gaps = np.isnan(x)
-    columns = np.flatnonzero(gaps.any(axis=0) & ~gaps.all(axis=0) & ~model.is_categorical_)
-    if columns.size:
-        names = feature_names(table.scan.schema)
+    if (gaps.any(axis=0) & ~gaps.all(axis=0)).any():
+        schema = table.scan.schema
         drawn = on_matrices(model).sample(x, random_state=0)[0]
-        axes = plot_marginals(
-            x[:, columns], drawn[:, columns], feature_names=[names[j] for j in columns]
-        )
+        used = [schema.columns[j] for j in features(schema)]
+        levels = {f: column.levels for f, column in enumerate(used) if column.kind == CATEGORY}
+        axes = plot_marginals(x, drawn, feature_names=feature_names(schema), levels=levels)
         axes.set_title("Observed values, and one draw of the gaps", fontsize=10, loc="left")
         _save(axes, folder, "filled", watch)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.kinds import ANY, Possible
 
 
 class OneHotModel:
@@ -27,8 +28,19 @@ class OneHotModel:
     def impute_with_std(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return rows filled and the deviations of numbers; those of categories are not known."""
         filled, std = self._model.impute_with_std(self._expand(x))
-        first = np.cumsum([0, *(max(1, n - 1) for n in self._n_levels)])[:-1]
-        return self._collapse(filled), np.where(np.array(self._n_levels) > 0, np.nan, std[:, first])
+        is_level = np.array(self._n_levels) > 0
+        return self._collapse(filled), np.where(is_level, np.nan, std[:, self._find_first()])
+
+    def possible(self, *, drawn: bool = False) -> Possible:
+        """Return which values are filled into each column; levels are possible as they are."""
+        found, first = self._model.possible(drawn=drawn), self._find_first()
+        free = np.array(self._n_levels) > 0
+        return Possible(
+            np.where(free, -np.inf, found.low[first]),
+            np.where(free, np.inf, found.high[first]),
+            np.where(free, ANY, found.decimals[first]),
+            np.where(free[:, None], np.nan, found.codes[first]),
+        )
 
     def sample(self, x: np.ndarray, n_draws: int, random_state: Any) -> np.ndarray:
         """Return draws, (n_draws, n, D)."""
@@ -38,6 +50,10 @@ class OneHotModel:
     def score_samples(self, x: np.ndarray) -> np.ndarray:
         """Return the log density of each row."""
         return self._model.score_samples(self._expand(x))
+
+    def _find_first(self) -> np.ndarray:
+        """Return the first column of the model for each column of the matrix, (D,)."""
+        return np.cumsum([0, *(max(1, n - 1) for n in self._n_levels)])[:-1]
 
     def _expand(self, x: np.ndarray) -> np.ndarray:
         columns = []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,13 +14,15 @@ from gapmix.cli.fitting import make_imputer, name_categories, rows_of
 from gapmix.cli.reading import read_table, require_columns
 from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.evaluate.compare import MAX_ROWS, hide_and_score
-from gapmix.evaluate.contenders import OURS, default_imputers
+from gapmix.evaluate.contenders import default_imputers
 from gapmix.evaluate.levels import Calibration
-from gapmix.evaluate.scores import COVERAGES, Evaluation, Overall
-from gapmix.fitting.progress import listening
+from gapmix.evaluate.ranking import Ranked
+from gapmix.evaluate.scores import COVERAGES, OURS, Evaluation, Overall
+from gapmix.fitting.progress import Event, listening
 from gapmix.selection.sizes import measure_spread
 from gapmix.tables.dialect import TableError
-from gapmix.tables.schema import CATEGORY, Note, feature_names, features
+from gapmix.tables.schema import CATEGORY, CallError, Note, feature_names, features
+from gapmix.wording import quote
 
 
 class MethodScore(NamedTuple):
@@ -50,6 +54,9 @@ class Evaluated(NamedTuple):
     scores: tuple[MethodScore, ...]
     categories: tuple[str, ...] = ()  # of the columns
     calibration: tuple[Calibration, ...] = ()  # of the probabilities of the mixture
+    ranking: tuple[Ranked, ...] = ()  # by error, best first, with standard errors
+    level_ranking: tuple[Ranked, ...] = ()  # by the share of wrong levels
+    verdict: str = ""  # both in words
 
 
 def evaluate(
@@ -60,8 +67,14 @@ def evaluate(
     *,
     repeats: int = 3,
     share: float = 0.1,
+    methods: tuple[str, ...] = (),
 ) -> Evaluated:
-    """Hide a share of the known cells, several times, and compare ways to fill them."""
+    """Hide a share of the known cells, several times, and compare ways to fill them.
+
+    `methods` are those compared; none stands for all.
+    """
+    chosen = _choose(methods)
+    watch.plan("reading", *chosen * repeats)
     table = read_table(path, reading, watch)
     require_columns(table)
     schema, x = table.scan.schema, np.ascontiguousarray(table.scan.matrix)
@@ -75,18 +88,12 @@ def evaluate(
     ours = make_imputer(fitting).set_params(categorical_features=named)
     if len(x) > MAX_ROWS:
         watch.note(Note(f"Evaluated on {MAX_ROWS:,} rows drawn from {len(x):,}."))
-
-    def tell(method: str, done: int) -> None:
-        if done:
-            watch.step(done)
-        else:
-            watch.stage(f"Filling by {method}", repeats, "repeats")
-
+    every = default_imputers(fitting.seed, mixed=named if mixed else False) | {OURS: ours}
     try:
-        with listening(watch.iteration):
+        with _showing(watch, repeats, fitting.max_iter) as tell:
             found = hide_and_score(
                 rows_of(table) if mixed else x,
-                default_imputers(fitting.seed, mixed=named if mixed else False) | {OURS: ours},
+                {name: every[name] for name in chosen},
                 share=share,
                 columns=columns,
                 n_repeats=repeats,
@@ -99,9 +106,6 @@ def evaluate(
     except ValueError as error:
         raise TableError(str(error)) from error
     scores = _score_methods(found, columns)
-    for score in scores:
-        if score.problem:
-            watch.note(Note(f"{score.method}: {score.problem}", warning=True))
     n_hidden = found.overall()[0].n_hidden
     return Evaluated(
         str(path),
@@ -114,12 +118,46 @@ def evaluate(
         scores,
         tuple(names[f] for f, c in enumerate(used) if c.kind == CATEGORY and varies[f]),
         tuple(found.calibration(OURS)),
+        found.ranking(),
+        found.ranking(levels=True),
+        found.verdict(),
     )
+
+
+def _choose(methods: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the methods asked for, in the order of the table of results; none asks for all."""
+    known = tuple(default_imputers())
+    for name in methods:
+        if name not in known:
+            raise CallError(f"--methods: {quote(name)} is not one of {', '.join(known)}.")
+    return tuple(name for name in known if name in methods) or known
+
+
+@contextmanager
+def _showing(watch: Watch, repeats: int, max_iter: int) -> Iterator[Callable[[str, int], None]]:
+    """Yield what hears which method begins and ends a repeat, and show how far it is."""
+    at_work = ""
+
+    def tell(method: str, done: int) -> None:
+        nonlocal at_work
+        at_work = "" if at_work else method
+        if at_work:
+            text = f"Filling by {method}, round {done + 1} of {repeats}"
+            watch.stage(text, max_iter, part=method)
+
+    def hear(event: Event) -> bool:
+        return at_work == OURS and watch.iteration(event)  # others count levels by a mixture of one
+
+    def hear_steps(what: str, done: int, total: int) -> None:
+        watch.piece(done, total, what)
+
+    with listening(hear, hear_steps):
+        yield tell
 
 
 def _score_methods(found: Evaluation, columns: list[str]) -> tuple[MethodScore, ...]:
     parts = found.by_column()
-    majority = found.overall()[0].wrong
+    majority = next((each.wrong for each in found.overall() if each.imputer != OURS), np.nan)
     return tuple(
         MethodScore(
             each.imputer,

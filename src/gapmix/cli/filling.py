@@ -15,7 +15,7 @@ import polars as pl
 from gapmix.cli.drawing import draw_all
 from gapmix.cli.files import list_targets, telling_of
 from gapmix.cli.fitting import FitSummary, fit_imputer, telling
-from gapmix.cli.gaps import Unfilled, count_gaps
+from gapmix.cli.gaps import Sureness, Unfilled, count_gaps, measure_sureness
 from gapmix.cli.models import apply_to_codes, load_model, marks_of, save_model, schema_of
 from gapmix.cli.reading import (
     OpenTable,
@@ -42,6 +42,7 @@ from gapmix.tables.schema import (
     NUMBER,
     UNUSED,
     CallError,
+    Column,
     Note,
     Schema,
     features,
@@ -69,6 +70,7 @@ class FillResult(NamedTuple):
     files: tuple[str, ...]
     fit: FitSummary | None
     seconds: dict[str, float]  # of reading, fitting, filling, writing
+    sure: Sureness | None = None  # of the first rows; None if nothing was filled, or not known
 
 
 def impute(
@@ -82,6 +84,7 @@ def impute(
     """Fill the gaps of a table by a model fitted to it, or by a model from a file."""
     began = time.perf_counter()
     refuse_types(writing.path, open_table(path, reading.given).types)
+    plan_parts(watch, model_path, len({target for _, target in list_targets(writing)}))
     wanted = writing.model_path is not None or fitting.plots is not None
     ready = prepare(path, reading, fitting, watch, model_path, only_for_gaps=not wanted)
     read_and_fit = time.perf_counter() - began
@@ -90,7 +93,7 @@ def impute(
         assert ready.imputer is not None
         save_model(ready.imputer, writing.model_path, watch)
     began = time.perf_counter()
-    files, filling = _write_tables(ready, writing, fitting.seed, watch)
+    files, filling, sure = _write_tables(ready, writing, fitting.seed, watch)
     schema = ready.table.scan.schema
     by_column, unfilled = count_gaps(schema, known=model_path is not None)
     return FillResult(
@@ -108,7 +111,13 @@ def impute(
             "filling": filling,
             "writing": time.perf_counter() - began - filling,
         },
+        sure,
     )
+
+
+def plan_parts(watch: Watch, model_path: Path | None, n_files: int = 1) -> None:
+    """Tell who watches of which parts the job consists."""
+    watch.plan("reading", *(["fitting"] if model_path is None else []), *["writing"] * n_files)
 
 
 class FitResult(NamedTuple):
@@ -142,12 +151,13 @@ def score(
     """Write the log density of what each row shows, under a model fitted to the table or given."""
     id_column, types = reading.roles.id, open_table(path, reading.given).types
     refuse_types(output, {name: kind for name, kind in types.items() if name == id_column})
+    plan_parts(watch, model_path)
     ready = prepare(path, reading, fitting, watch, model_path)
     schema, source = ready.table.scan.schema, ready.table.source
     kept = () if id_column is None else (find_column(source.names, id_column, "--id"),)
     names = [source.names[j] for j in kept] + ["log_density", "n_observed"]
     scores = []
-    watch.stage("Scoring", schema.n_rows)
+    watch.stage("Scoring", schema.n_rows, part="writing")
     with writing_to(output, names, source.dialect, watch) as sink, telling(watch):
         for chunk in source.chunks():
             encoded = encode(chunk, schema, ready.table.marks, source.dialect)
@@ -182,6 +192,7 @@ def fit(
     path: str | Path, reading: Reading, fitting: Fitting, output: Path, watch: Watch
 ) -> FitResult:
     """Fit a model to a table and save it."""
+    watch.plan("reading", "fitting")
     table = read_table(path, reading, watch)
     imputer, summary = fit_imputer(table, fitting, watch)
     draw_all(table, imputer, fitting.plots, watch)
@@ -199,16 +210,16 @@ def sample(
     schema = schema_of(imputer)
     used = [schema.columns[j] for j in features(schema)]
     names, model = [column.name for column in used], apply_to_codes(imputer)
-    watch.stage("Drawing rows", n_rows)
+    watch.plan("writing")
+    watch.stage("Drawing rows", n_rows, part="writing")
     with writing_to(output, names, None, watch) as sink:
         for number, first in enumerate(range(0, n_rows, SAMPLE_ROWS)):
             n_drawn = min(SAMPLE_ROWS, n_rows - first)
             empty = np.full((n_drawn, len(used)), np.nan)
             x = model.sample(empty, 1, _random([seed, number]))[0]
+            x = to_possible(model.possible(drawn=True), empty, x)
             cells = [
-                write_dates(x[:, f], column.spelling).alias(str(f))
-                if column.spelling
-                else pl.Series(str(f), x[:, f])
+                _draw_series(str(f), x[:, f], column)
                 if column.kind == NUMBER
                 else pl.Series(str(f), list(column.values or column.levels)).gather(
                     x[:, f].astype(int)
@@ -306,7 +317,7 @@ def _match(
     common, given = read_missing(reading.missing_values, source.names)
     marks = marks_of(imputer, common)
     own = {j: (*c.marks, *given.get(j, ())) for j, c in enumerate(match.schema.columns)}
-    watch.stage(f"Reading {name_table(path)}", source.n_rows)
+    watch.stage(f"Reading {name_table(path)}", source.n_rows, part="reading")
     loose = find_columns(source.names, reading.roles.numbers, "--numbers")
     kept = find_columns(source.names, reading.roles.keep, "--keep")
     roles = [  # of categories only gaps are counted: a model knows their levels
@@ -337,22 +348,25 @@ def _match(
 
 def _write_tables(
     ready: TableAndModel, writing: Writing, seed: int, watch: Watch
-) -> tuple[tuple[str, ...], float]:
-    """Write the completed table, or one for each draw; return files and seconds of filling."""
+) -> tuple[tuple[str, ...], float, Sureness | None]:
+    """Write the completed table, or one for each draw; return files, seconds of filling, sureness.
+
+    How sure filled cells are is told from the first rows.
+    """
     files: dict[Path | None, list[int | None]] = {}
     for draw, target in list_targets(writing):
         files.setdefault(target, []).append(draw)
     schema, dialect = ready.table.scan.schema, ready.table.source.dialect
     unknown: dict[int, int] = {}
     empty: list[int] = []  # rows without any value
-    seconds = 0.0
+    seconds, sure = 0.0, None
     for target, draws in files.items():
         output = Output(writing.std, writing.probabilities, writing.raw_means, is_parquet(target))
         names = output_names(schema, output)
         if writing.draw_column:
             names = [_new_name("draw", names), *names]
         what = target.name if target else "the table"
-        watch.stage(f"Writing {what}", schema.n_rows * len(draws))
+        watch.stage(f"Writing {what}", schema.n_rows * len(draws), part="writing")
         with writing_to(target, names, dialect, watch, raw=writing.raw) as sink:
             for turn, draw in enumerate(draws):
                 for number, chunk in enumerate(ready.table.source.chunks()):
@@ -363,6 +377,7 @@ def _write_tables(
                     seconds += time.perf_counter() - began
                     made = decode(chunk, schema, encoded, filled, std, output, dialect)
                     if target == next(iter(files)) and not turn:
+                        sure = sure or _look_at(ready, encoded.x)
                         for j, n_cells in encoded.unknown.items():
                             unknown[j] = unknown.get(j, 0) + n_cells
                         rows = np.flatnonzero(np.isnan(encoded.x).all(axis=1)) + chunk.first_row
@@ -375,11 +390,21 @@ def _write_tables(
     if ready.summary is None and ready.model is not None:  # otherwise told when it was read
         for note in note_empty(empty):
             watch.note(note)
-    _tell_unknown({schema.columns[j].name: n for j, n in unknown.items() if n}, watch)
-    return tuple("-" if target is None else str(target) for target in files), seconds
+    tell_unknown({schema.columns[j].name: n for j, n in unknown.items() if n}, watch)
+    return tuple("-" if target is None else str(target) for target in files), seconds, sure
 
 
-def _tell_unknown(unknown: dict[str, int], watch: Watch) -> None:
+def _look_at(ready: TableAndModel, x: np.ndarray) -> Sureness | None:
+    """Return how sure the cells are that are filled in rows of the table's matrix."""
+    if ready.model is None:
+        return None
+    schema = ready.table.scan.schema
+    used = [schema.columns[j] for j in features(schema)]
+    return measure_sureness(ready.model, x[:, ready.places], [used[f] for f in ready.places])
+
+
+def tell_unknown(unknown: dict[str, int], watch: Watch) -> None:
+    """Tell of levels that a model does not know, by column."""
     if unknown:
         n_cells = sum(unknown.values())
         watch.note(
@@ -414,6 +439,14 @@ def _complete(
     if not writing.raw_means:
         filled = to_possible(model.possible(), given, filled)
     return filled[:, back], std
+
+
+def _draw_series(name: str, values: np.ndarray, column: Column) -> pl.Series:
+    """Return numbers that were drawn as a column has them: whole ones whole, dates as dates."""
+    if column.spelling:
+        return write_dates(values, column.spelling).alias(name)
+    series = pl.Series(name, values)
+    return series.round().cast(pl.Int64) if column.whole else series
 
 
 def _random(key: list[int]) -> np.random.RandomState:

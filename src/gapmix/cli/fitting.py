@@ -22,6 +22,7 @@ from gapmix.tables.frames import named_rows
 from gapmix.tables.schema import CATEGORY, NUMBER, Note, Schema, feature_names, features
 from gapmix.wording import Advised
 
+NOTED = ("rare_levels_",)  # what is as it should be, and only worth knowing
 ADVICE = {  # in place of what estimators advise on their parameters
     "missing_values": "If it stands for a gap, name it in --missing-values.",
     "n_components": "Lower --components.",
@@ -80,7 +81,7 @@ def fit_imputer(
         bounds=read_bounds(fitting.bounds, schema), missing_values=marks_to_parameter(table.marks)
     )
     ear = Ear(watch)
-    watch.stage("Fitting", fitting.max_iter)
+    watch.stage("Fitting", fitting.max_iter, part="fitting")
     with telling(watch, besides="missing_values"), listening(ear.hear):  # told when it was read
         imputer.set_params(
             categorical_features=name_categories(schema), column_kinds=_name_kinds(schema)
@@ -150,22 +151,23 @@ def telling(watch: Watch, *, besides: str = "") -> Iterator[None]:
             raise TableError(_say(error)) from error
         finally:
             heard = [
-                _say(warning.message)
+                Note(_say(warning.message), _about(warning.message) not in NOTED)
                 for warning in caught
                 if isinstance(warning.message, Warning)
                 and not issubclass(warning.category, ConvergenceWarning)
                 and (not besides or _about(warning.message) != besides)
             ]
-            for text in dict.fromkeys(heard):
-                watch.note(Note(text, warning=True))
+            for note in dict.fromkeys(heard):
+                watch.note(note)
 
 
 def _about(message: Exception) -> str:
+    """Return which parameter a message of an estimator is about, nothing if it does not tell."""
     text = message.args[0] if message.args else ""
     return text.about if isinstance(text, Advised) else ""
 
 
 def _say(message: Exception) -> str:
     """Return a message of an estimator with advice on options instead of parameters."""
-    text = message.args[0] if message.args else ""
-    return f"{text.fact} {ADVICE[text.about]}" if isinstance(text, Advised) else str(message)
+    about = _about(message)
+    return f"{message.args[0].fact} {ADVICE.get(about, '')}".strip() if about else str(message)

@@ -11,6 +11,7 @@ from gapmix.cli.drawing import draw_gaps
 from gapmix.cli.models import load_model
 from gapmix.cli.reading import read_table
 from gapmix.cli.requests import Fitting, Reading, Watch
+from gapmix.estimators.glance import best_part, list_united
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.shaped import find_centers
 from gapmix.kinds import look, tell
@@ -64,6 +65,7 @@ class Description(NamedTuple):
 
 def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch) -> Description:
     """Return rows, columns, gaps, patterns, and how a fit would go about it."""
+    watch.plan("reading")
     table = read_table(path, reading, watch)
     schema, matrix = table.scan.schema, table.scan.matrix
     if fitting.plots is not None and matrix.shape[1]:
@@ -138,6 +140,8 @@ class ModelFacts(NamedTuple):
     stop_reason: str
     log_likelihood: float
     covariance_type: str
+    united: tuple[int, ...]  # sizes of the mixtures that were averaged; empty for one alone
+    shown: tuple[int, int]  # the components that describe all rows by themselves: first, end
 
 
 def info(path: Path) -> ModelFacts:
@@ -158,6 +162,8 @@ def info(path: Path) -> ModelFacts:
         mixture.stop_reason_,
         float(mixture.history_[-1].log_likelihood),
         mixture.covariance_type,
+        list_united(imputer),
+        best_part(imputer),
     )
 
 

@@ -95,7 +95,7 @@ def _run(tokens: list[str]) -> int:
     if not isinstance(outcome, commands.Outcome):  # help or version was shown
         return DONE
     options = outcome.options
-    results.print_result(outcome.kind, outcome.result, as_json=options.json, quiet=options.quiet)
+    results.print_result(outcome.kind, outcome.result, options)
     sys.stdout.flush()
     return DONE if outcome.converged else NOT_CONVERGED
 

@@ -43,6 +43,9 @@ def _list(help_text: str, group: Group, **more: Any) -> Any:
     )
 
 
+METHODS = _list("Compare only these, of mean,k-NN,iterative,mixture", HIDDEN)
+
+
 def flag(help_text: str, group: Group = WRITTEN) -> Any:
     """Return a switch that is off unless it is named."""
     return Parameter(help=help_text, group=group, negative="", show_default=False)
@@ -238,6 +241,9 @@ class Shown:
 
     json: Annotated[bool, flag("Print the result as JSON on standard output", SHOWN)] = False
     quiet: Annotated[bool, flag("Show warnings and errors only", SHOWN)] = False
+    verbose: Annotated[
+        bool, flag("Show also how it was computed: plans, sizes, log-likelihoods", SHOWN)
+    ] = False
     plots: Annotated[Path | None, Parameter(help="Folder to draw pictures into", group=SHOWN)] = (
         None
     )

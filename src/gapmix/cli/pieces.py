@@ -9,28 +9,39 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix.cli.requests import Watch
+from gapmix.engines.hunting import Found, collect_levels
 from gapmix.engines.pieces import FilledPiece
 from gapmix.engines.sources import (
+    FLAG,
     SUFFIXES,
     ParquetPiece,
     Source,
     SourceError,
+    kind_of,
     list_parquet,
     open_npy,
     open_source,
     read_columns,
 )
+from gapmix.engines.sources import NUMBER as _NUMBER
+from gapmix.engines.sources import TEXT as PLAIN
+from gapmix.fitting.spec import Running
 from gapmix.kinds import LARGEST_WHOLE
 from gapmix.storage.compressed import inner_suffix
 from gapmix.storage.extras import need
 from gapmix.storage.tablefiles import PARQUET, to_polars
 from gapmix.tables.dialect import TableError
 from gapmix.tables.formats import STANDARD
+from gapmix.tables.scan import describe_passed, note_passed
 from gapmix.tables.schema import (
+    CATEGORY,
+    DATE,
     EMPTY,
+    ID,
     NUMBER,
     TEXT,
     UNUSED,
+    USED,
     CallError,
     Column,
     Note,
@@ -42,6 +53,7 @@ from gapmix.tables.schema import (
 )
 from gapmix.tables.sink import TABS
 from gapmix.tables.source import URL
+from gapmix.tables.tally import Tally, to_column
 from gapmix.wording import count, quote
 
 WHOLE = (  # what is said of options that pieces do not have
@@ -153,23 +165,89 @@ def _find_large(footer: Any) -> set[str]:
     return names
 
 
-def describe_columns(layout: Layout, roles: Roles, watch: Watch) -> Schema:
-    """Return what is done with each column, and tell about those that are only passed through."""
+def describe_columns(
+    path: Path, layout: Layout, roles: Roles, memory: int, running: Running, watch: Watch
+) -> Schema:
+    """Return what is done with each column, and tell about those that are only passed through.
+
+    Texts, and what is named as a category, are looked at in all rows: their levels are needed.
+    """
     refuse_options(roles)
-    columns = []
-    for j, (name, role) in enumerate(
-        zip(layout.names, assign_roles(layout.names, roles), strict=True)
-    ):
-        kind = UNUSED if role == "pass" else NUMBER if _is_number(layout, j) else TEXT
+    assigned = assign_roles(layout.names, roles)
+    hunted = [
+        j
+        for j, role in enumerate(assigned)
+        if role == "category" or (role == "use" and _kind(layout, j) in (FLAG, PLAIN))
+    ]
+    found = dict(zip(hunted, _hunt(path, layout, hunted, memory, running), strict=True))
+    columns, passed = [], []
+    for j, (name, role) in enumerate(zip(layout.names, assigned, strict=True)):
+        n_missing = layout.n_missing[j] or 0
+        if j in found:
+            tally = _count(found[j], role, layout.n_rows)
+            columns.append(to_column(name, tally, layout.n_rows, "."))
+            if columns[-1].kind in (ID, DATE, TEXT):
+                passed.append(describe_passed(columns[-1], tally))
+            continue
+        kind = UNUSED if role == "pass" else _judge_type(layout, j)
         if kind != UNUSED and layout.n_missing[j] == layout.n_rows:
             kind = EMPTY
-        columns.append(Column(name, kind, _is_whole(layout, j), n_missing=layout.n_missing[j] or 0))
-    _tell(columns, watch)
-    if not any(column.kind == NUMBER for column in columns):
+        columns.append(Column(name, kind, _is_whole(layout, j), n_missing=n_missing))
+        if kind in (DATE, TEXT):
+            what = "dates" if kind == DATE else layout.types.field(j).type
+            gaps = f"{count(n_missing, 'gap')} left" if n_missing else "no gaps"
+            passed.append(f"{quote(name)} ({what}; {gaps})")
+    _tell(columns, passed, watch)
+    if not any(column.kind in USED for column in columns):
         raise TableError(
-            f"None of the {len(columns)} columns holds numbers: nothing can be fitted."
+            f"None of the {len(columns)} columns holds numbers or categories: nothing can be "
+            "fitted."
         )
     return Schema(tuple(columns), layout.n_rows)
+
+
+def _judge_type(layout: Layout, j: int) -> str:
+    """Return what a column is whose type says it all."""
+    if _kind(layout, j) == _NUMBER:
+        return NUMBER
+    kind = layout.types.field(j).type
+    types = need("pyarrow.types", "cli")
+    return DATE if types.is_date(kind) or types.is_timestamp(kind) else TEXT
+
+
+def _hunt(
+    path: Path, layout: Layout, columns: Sequence[int], memory: int, running: Running
+) -> list[Found]:
+    """Return the distinct values of columns of a table."""
+    if not columns:
+        return []
+    if layout.types is None:
+        return collect_levels(open_source(path, memory=memory), columns, running)
+    names = [layout.names[j] for j in columns]
+    source = open_source(path, memory=memory, columns=names)
+    return collect_levels(source, range(len(names)), running)
+
+
+def _count(found: Found, role: str, n_rows: int) -> Tally:
+    """Return what a look at a whole table would have counted in a column."""
+    tally = Tally(role)
+    tally.is_text = True
+    tally.n_missing, tally.n_counted = n_rows - found.n_known, found.n_known
+    texts = [value if isinstance(value, str) else _spell(value) for value in found.values]
+    tally.codes = {text: code for code, text in enumerate(texts)}
+    tally.values = {
+        text: value
+        for text, value in zip(texts, found.values, strict=True)
+        if not isinstance(value, str)
+    }
+    return tally
+
+
+def _spell(value: Any) -> str:
+    """Return a level that is no text as a table with types spells it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def count_missing(schema: Schema, layout: Layout) -> Schema:
@@ -184,7 +262,6 @@ def count_missing(schema: Schema, layout: Layout) -> Schema:
 def refuse_options(roles: Roles) -> None:
     """Raise an error about options on columns that tables in pieces do not have."""
     for option, given in (
-        ("--categories", roles.categories),
         ("--numbers", roles.numbers),
         ("--keep", roles.keep),
     ):
@@ -207,11 +284,9 @@ def open_pieces(
     return PieceTable(source._replace(names=layout.names), layout, schema)
 
 
-def _is_number(layout: Layout, j: int) -> bool:
-    if layout.types is None:
-        return True
-    types, kind = need("pyarrow.types", "cli"), layout.types.field(j).type
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+def _kind(layout: Layout, j: int) -> str:
+    """Return what the type of a column says: a number, a flag, a text, or nothing that is used."""
+    return _NUMBER if layout.types is None else kind_of(layout.types.field(j).type)
 
 
 def _is_whole(layout: Layout, j: int) -> bool:
@@ -220,24 +295,13 @@ def _is_whole(layout: Layout, j: int) -> bool:
     )
 
 
-def _tell(columns: Sequence[Column], watch: Watch) -> None:
-    texts = [column for column in columns if column.kind == TEXT]
-    if texts:
-        n_gaps = sum(column.n_missing for column in texts)
-        left = f" and {count(n_gaps, 'gap')} in them left" if n_gaps else ""
-        watch.note(
-            Note(
-                f"{name_columns([c.name for c in texts])}: in pieces only numbers are used, so "
-                f"texts and categories are passed through{left}. To fill them, read the table "
-                "whole (more --memory, no --scheduler or --checkpoint), or fit a part of its rows "
-                "with `gapmix fit`.",
-                warning=n_gaps > 0,
-            )
-        )
+def _tell(columns: Sequence[Column], passed: list[str], watch: Watch) -> None:
+    if passed:
+        watch.note(note_passed(passed))
     names = [column.name for column in columns if column.kind == EMPTY]
     if names:
         told = "no value in any row: left empty, because nothing can be learned."
-        watch.note(Note(f"{name_columns(names)}: {told}", warning=True))
+        watch.note(Note(f"{name_columns(names)}: {told}"))
 
 
 def check_output(path: Path | None) -> None:
@@ -265,7 +329,7 @@ def output_types(table: PieceTable, *, raw_means: bool) -> Any:
     layout = table.layout
     if layout.types is None:
         return arrow.schema([(name, arrow.float64()) for name in layout.names])
-    used = set(table.source.names or ())
+    used = set(table.source.names or ()) - _list_categories(table)
     fields = []
     for field, n_missing in zip(layout.types, layout.n_missing, strict=True):
         kind = field.type
@@ -276,13 +340,23 @@ def output_types(table: PieceTable, *, raw_means: bool) -> Any:
     return arrow.schema(fields)
 
 
+def _list_categories(table: PieceTable) -> set[str]:
+    return {column.name for column in table.schema.columns if column.kind == CATEGORY}
+
+
 def join_columns(table: PieceTable, number: int, part: FilledPiece, types: Any) -> Any:
     """Return all columns of a piece, filled ones and those that are passed through."""
     arrow, kinds = need("pyarrow", "cli"), need("pyarrow.types", "cli")
     place = {name: j for j, name in enumerate(table.source.names or ())}
+    categories = [name for name in place if name in _list_categories(table)]
+    levels = dict(zip(categories, part.values, strict=True))
     n_missing = dict(zip(table.layout.names, table.layout.n_missing, strict=True))
     filled: dict[str, Any] = {}
     for field in types:
+        if field.name in levels:
+            if n_missing[field.name] != 0:
+                filled[field.name] = arrow.array(levels[field.name], field.type)
+            continue
         # A column without gaps is copied: numbers that a float cannot hold stay as they are.
         if field.name in place and (kinds.is_floating(field.type) or n_missing[field.name] != 0):
             filled[field.name] = _to_type(part.x[:, place[field.name]], field.type)
@@ -290,6 +364,7 @@ def join_columns(table: PieceTable, number: int, part: FilledPiece, types: Any) 
         name
         for name in filled
         if table.layout.types is not None
+        and name not in levels
         and not kinds.is_floating(table.layout.types.field(name).type)
     }
     copied = [name for name in types.names if name not in filled or name in exact]
@@ -342,7 +417,7 @@ def _coalesce(observed: Any, filled: Any) -> Any:
 def refuse_unknown(names: Sequence[str], layout: Layout) -> None:
     """Raise an error if a column that a model uses holds no numbers in this table."""
     wrong = [
-        name for j, name in enumerate(layout.names) if name in names and not _is_number(layout, j)
+        name for j, name in enumerate(layout.names) if name in names and _kind(layout, j) != _NUMBER
     ]
     if wrong:
         raise TableError(

@@ -57,7 +57,7 @@ def read_table(path: str | Path, reading: Reading, watch: Watch) -> OpenTable:
     roles = assign_roles(source.names, reading.roles)
     kept = find_kept(source.names, reading.roles, roles)
     limit = find_limit(reading)
-    watch.stage(f"Reading {name_table(path)}", source.n_rows)
+    watch.stage(f"Reading {name_table(path)}", source.n_rows, part="reading")
     seen = scan(source, roles, marks, own=own, kept=kept, max_bytes=limit, progress=watch.step)
     codes = _find_codes(seen)
     none = np.isnan(seen.matrix).all(axis=1) & (seen.matrix.shape[1] > 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,6 +72,7 @@ def report(
 ) -> Reported:
     """Fit a mixture to a table and write a report on both."""
     checksum = _checksum(path)
+    watch.plan("reading", "fitting", "page")
     table = read_table(path, reading, watch)
     imputer, summary = fit_imputer(table, fitting, watch)
     draw_all(table, imputer, fitting.plots, watch)
@@ -84,7 +86,7 @@ def report(
         fitting.seed,
         (*_describe_columns(schema), *(note.text for note in note_codes(table.codes))),
         _describe_file(path, table, checksum),
-        watch.stage,
+        partial(watch.stage, part="page"),
         levels={
             f: schema.columns[j].levels
             for f, j in enumerate(features(schema))

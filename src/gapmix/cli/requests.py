@@ -63,8 +63,13 @@ class Watch(Protocol):
     def note(self, note: Note) -> None:
         """Hear something the user should know."""
 
-    def stage(self, text: str, total: int | None = None, unit: str = "rows") -> None:
-        """Hear that a new part of the work begins, with so many steps."""
+    def plan(self, *parts: str) -> None:
+        """Hear of which parts the job consists, in their order."""
+
+    def stage(
+        self, text: str, total: int | None = None, unit: str = "rows", *, part: str = ""
+    ) -> None:
+        """Hear what is done now, in so many steps, and which part of the job it begins, if any."""
 
     def step(self, done: int) -> None:
         """Hear how many steps of the stage are done."""
@@ -72,31 +77,8 @@ class Watch(Protocol):
     def iteration(self, event: Event) -> bool:
         """Hear of an iteration of a fit; return True to end the fit."""
 
-    def piece(self, done: int, total: int) -> None:
-        """Hear how many pieces of the table an iteration has seen."""
+    def piece(self, done: int, total: int, what: str = "piece") -> None:
+        """Hear how many pieces of the table an iteration has seen, or how far else it is."""
 
     def wrote(self, path: Path) -> None:
         """Hear that a file is whole and in its place."""
-
-
-class Silent:
-    """A watch that hears and says nothing."""
-
-    def note(self, note: Note) -> None:
-        """Do nothing."""
-
-    def stage(self, text: str, total: int | None = None, unit: str = "rows") -> None:
-        """Do nothing."""
-
-    def step(self, done: int) -> None:
-        """Do nothing."""
-
-    def iteration(self, event: Event) -> bool:
-        """Never end a fit."""
-        return False
-
-    def piece(self, done: int, total: int) -> None:
-        """Do nothing."""
-
-    def wrote(self, path: Path) -> None:
-        """Do nothing."""

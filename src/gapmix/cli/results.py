@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import math
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.table import Table as Grid
 from rich.text import Text
 
-from gapmix.wording import clean, count, duration, list_names
+from gapmix.wording import clean, count, duration, list_names, listed, percent
+
+if TYPE_CHECKING:
+    from gapmix.cli.options import Shown
+
+MAX_COMPONENTS = 6  # whose means are listed beside each other
 
 
 def to_json(result: Any) -> str:
@@ -35,20 +40,21 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def print_result(kind: str, result: Any, *, as_json: bool, quiet: bool) -> None:
+def print_result(kind: str, result: Any, options: Shown) -> None:
     """Print a result: JSON or tables on stdout, the summary of written files on stderr."""
-    if as_json:
+    if options.json:
         sys.stdout.write(to_json(result) + "\n")
         return
+    shown = render(kind, result, verbose=options.verbose)
     if kind in ("described", "informed", "evaluated"):
-        Console(highlight=False).print(render(kind, result))
-    elif not quiet:
-        Console(stderr=True, highlight=False).print(render(kind, result))
+        Console(highlight=False).print(shown)
+    elif not options.quiet:
+        Console(stderr=True, highlight=False).print(shown)
 
 
-def render(kind: str, result: Any) -> Any:
-    """Return a result as something rich prints."""
-    return RENDERERS[kind](result)
+def render(kind: str, result: Any, *, verbose: bool = False) -> Any:
+    """Return a result as something rich prints; how it was computed only if `verbose`."""
+    return RENDERERS[kind](result, verbose)
 
 
 def _summary(rows: list[tuple[str, str]]) -> Grid:
@@ -60,32 +66,74 @@ def _summary(rows: list[tuple[str, str]]) -> Grid:
     return grid
 
 
-def _fit_rows(fit: Any) -> list[tuple[str, str]]:
+def _tell_tested(fit: Any) -> str:
+    """Return how well a fit filled numbers that were hidden from it; nothing if none were."""
+    errors = [each.error for each in fit.selection if each.share > 0] if fit else []
+    if not errors or min(errors) == 0:
+        return ""
+    return (
+        f"known numbers that were hidden from the fit were missed by {min(errors):.2f} standard "
+        "deviations (1: what the column's mean misses by)"
+    )
+
+
+def _fit_rows(fit: Any, verbose: bool) -> list[tuple[str, str]]:
+    """Return what the reader should know of the end of a fit."""
     if fit is None:
         return []
-    plural = "s" if fit.n_components > 1 else ""
-    ended = "interrupted, best so far kept" if fit.interrupted else fit.stop_reason
-    return [
-        ("Model", f"{fit.n_components} component{plural}, {fit.n_iter} iterations"),
-        ("Log-likelihood", f"{fit.log_likelihood:.4f} per row"),
-        ("Stopped because" if not fit.interrupted else "Fit", ended),
-    ]
+    rows = []
+    kept = [each for each in fit.selection if each.share > 0]
+    if fit.interrupted:
+        rows.append(("Fit", "interrupted, best so far kept"))
+    elif not fit.converged:
+        rows.append(
+            (
+                "Fit",
+                f"ended after {count(fit.n_iter, 'iteration')}, before it converged; --max-iter "
+                "allows more, which may change filled cells a little",
+            )
+        )
+    if verbose:
+        size = count(fit.n_components, "component")
+        if len(kept) > 1:
+            sizes = listed([str(each.n_components) for each in kept])
+            size = f"mixtures of {sizes} components, averaged"
+        rows += [
+            ("Model", f"{size}; {count(fit.n_iter, 'iteration')}"),
+            *((("Sizes", _list_sizes(fit.selection)),) if fit.selection else ()),
+            ("Log-likelihood", f"{fit.log_likelihood:.4f} per row"),
+            ("Stopped because", fit.stop_reason),
+        ]
+    return rows
 
 
-def _filled(result: Any) -> Any:
+def _list_sizes(tried: Any) -> str:
+    """Return the sizes that were compared, with their errors on hidden cells."""
+    return ", ".join(f"{each.n_components} ({each.error:.3f})" for each in tried)
+
+
+def _filled(result: Any, verbose: bool) -> Any:
     most = sorted(result.by_column.items(), key=lambda item: -item[1])
-    listed = ", ".join(f"{name} {count:,}" for name, count in most[:6])
-    more = f" and {len(most) - 6} more columns" if len(most) > 6 else ""
+    which = list_names([f"{name} {n:,}" for name, n in most], 6)
+    which += " columns" * (len(most) > 6)
     spent = ", ".join(f"{name} {duration(value)}" for name, value in result.seconds.items())
     n_left = result.n_gaps - result.n_filled
     left = list_names([f"{u.column} {u.n_gaps:,} ({u.reason})" for u in result.unfilled], 6)
+    part = (
+        f"all {count(result.n_gaps, 'gap')}"
+        if not n_left
+        else f"{result.n_filled:,} of {count(result.n_gaps, 'gap')}"
+    )
     rows = [
-        ("Table", f"{result.n_rows:,} rows, {result.n_columns:,} columns"),
-        ("Gaps", f"{result.n_gaps:,} cells"),
-        ("Filled", f"{result.n_filled:,} cells" + (f" ({listed}{more})" if most else "")),
-        *([("Not filled", f"{n_left:,} cells: {left}")] if n_left else []),
-        *_fit_rows(result.fit),
-        ("Time", spent),
+        ("Table", f"{count(result.n_rows, 'row')}, {count(result.n_columns, 'column')}"),
+        (
+            "Filled",
+            f"{part} ({which})" if most else "nothing" if n_left else "nothing: there are no gaps",
+        ),
+        *([("Not filled", f"{count(n_left, 'gap')}: {left}")] if n_left else []),
+        *_name("How sure", _tell_sure(result.sure, _tell_tested(result.fit))),
+        *_fit_rows(result.fit, verbose),
+        ("Time", spent if verbose else duration(sum(result.seconds.values()))),
         (
             "Written",
             ", ".join(result.files).replace("-", "standard output")
@@ -96,42 +144,65 @@ def _filled(result: Any) -> Any:
     return _summary(rows)
 
 
-def _fitted(result: Any) -> Any:
+def _name(name: str, text: str) -> list[tuple[str, str]]:
+    """Return a row of a summary, none if there is nothing to say."""
+    return [(name, text)] if text else []
+
+
+def _tell_sure(sure: Any, tested: str) -> str:
+    """Return how sure filled cells are: as tested, else by the model's own account."""
+    parts = [tested] if tested else []
+    if sure is not None and not tested and math.isfinite(sure.explained):
+        share = percent(sure.explained)
+        parts.append(
+            f"the rest of its row settles {share} of a number's variance (0 %: a guess), by the "
+            "model's own account"
+        )
+    if sure is not None and math.isfinite(sure.probability):
+        parts.append(
+            f"filled categories have a probability of {percent(sure.probability)} on average"
+        )
+    return "; ".join(parts)
+
+
+def _fitted(result: Any, verbose: bool) -> Any:
     return _summary(
         [
             ("Table", f"{result.n_rows:,} rows, {result.n_features:,} columns used"),
-            *_fit_rows(result.fit),
+            *_name("How sure", _tell_tested(result.fit)),
+            *_fit_rows(result.fit, verbose),
             ("Written", ", ".join(result.files)),
         ]
     )
 
 
-def _reported(result: Any) -> Any:
+def _reported(result: Any, verbose: bool) -> Any:
     rows = [
         ("Table", f"{result.n_rows:,} rows, {result.n_features:,} columns used"),
         ("Missing", f"{result.n_gaps:,} cells"),
-        *_fit_rows(result.fit),
+        *_name("How sure", _tell_tested(result.fit)),
+        *_fit_rows(result.fit, verbose),
         ("Written", f"{', '.join(result.files)} ({result.n_bytes / 1000:,.0f} kB)"),
     ]
     return _summary(rows)
 
 
-def _scored(result: Any) -> Any:
+def _scored(result: Any, verbose: bool) -> Any:
     return _summary(
         [
             ("Rows", f"{result.n_rows:,}"),
             ("Mean log density", f"{result.mean:.4f}"),
             ("Lowest", f"{result.lowest:.4f} in row {result.lowest_row:,}"),
-            *_fit_rows(result.fit),
+            *_fit_rows(result.fit, verbose),
         ]
     )
 
 
-def _sampled(result: Any) -> Any:
+def _sampled(result: Any, verbose: bool) -> Any:
     return _summary([("Drawn", f"{result.n_rows:,} rows, {result.n_columns:,} columns")])
 
 
-def _described(result: Any) -> Any:
+def _described(result: Any, verbose: bool) -> Any:
     head = _summary(
         [
             (
@@ -168,11 +239,14 @@ def _described(result: Any) -> Any:
         listed = ", ".join(pattern.missing[:12])
         more = f" and {len(pattern.missing) - 12} more" if len(pattern.missing) > 12 else ""
         patterns.add_row(f"{pattern.n_rows:,}", Text(clean(listed + more) or "nothing"))
-    plan = Text("\n".join(clean(line) for line in result.plan.splitlines()))
-    return Group(head, "", columns, "", patterns, "", Text("Plan of a fit", "italic"), plan)
+    parts: list[Any] = [head, "", columns, "", patterns]
+    if verbose:
+        plan = Text("\n".join(clean(line) for line in result.plan.splitlines()))
+        parts += ["", Text("Plan of a fit", "italic"), plan]
+    return Group(*parts)
 
 
-def _evaluated(result: Any) -> Any:
+def _evaluated(result: Any, verbose: bool) -> Any:
     plural = "s" if result.repeats > 1 else ""
     cells = f"{result.n_hidden:,} cells in {result.repeats} repeat{plural}"
     head = _summary(
@@ -221,7 +295,13 @@ def _evaluated(result: Any) -> Any:
     failed = [f"{each.method}: {each.problem}" for each in result.scores if each.problem]
     sure = [_calibration(result.calibration)] if result.calibration else []
     told = (Text(clean(text)) for text in failed)
-    return Group(head, "", methods, *told, "", columns, *(["", *sure] if sure else ()))
+    parts = [head, "", methods, *told, "", columns, *(["", *sure] if sure else ())]
+    if result.verdict:
+        said = "± is one standard error, over rows."
+        if mixed and len(result.scores) > 1:
+            said += " All but the mixture take the most frequent level of a category."
+        parts += ["", Text(clean(f"{result.verdict} ({said})"))]
+    return Group(*parts)
 
 
 def _level_scores(score: Any) -> list[str]:
@@ -255,29 +335,36 @@ def _plain_table(title: str) -> Grid:
     return Grid(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
 
 
-def _informed(result: Any) -> Any:
-    head = _summary(
-        [
-            ("Model", f"{result.n_components} components, {result.covariance_type} covariances"),
-            ("Columns", f"{len(result.columns)} in the table, {result.n_features} used"),
-            (
-                "Log-likelihood",
-                f"{result.log_likelihood:.4f} per row, after {result.n_iter} iterations",
-            ),
-            ("Stopped because", result.stop_reason),
-        ]
-    )
-    table = _plain_table("Means of the components, and their most probable levels")
-    table.add_column("column", no_wrap=True, overflow="ellipsis")
-    shown = min(len(result.weights), 8)
-    for k in range(shown):
-        table.add_column(f"{100 * result.weights[k]:.1f} %", justify="right", no_wrap=True)
+def _informed(result: Any, verbose: bool) -> Any:
+    size = f"{count(result.n_components, 'component')}, {result.covariance_type} covariances"
+    title = "The components: means, most probable levels"
+    first, end = result.shown
+    if result.united:
+        sizes = listed([str(each) for each in result.united])
+        size = f"mixtures of {sizes} components, averaged; {result.covariance_type} covariances"
+        title = f"The mixture of {end - first}, best on hidden cells: means, most probable levels"
+    rows = [
+        ("Model", size),
+        ("Columns", f"{len(result.columns)} in the table, {result.n_features} used"),
+    ]
+    if verbose or not result.converged:
+        rows.append(("Stopped because", result.stop_reason))
+    if verbose:
+        density = f"{result.log_likelihood:.4f} per row, after {result.n_iter} iterations"
+        rows.append(("Log-likelihood", density))
+    table = _plain_table(title)
+    table.add_column("share of rows", no_wrap=True, overflow="ellipsis")
+    shown = range(first, min(end, first + MAX_COMPONENTS))
+    total = sum(result.weights[first:end])
+    for k in shown:
+        table.add_column(f"{100 * result.weights[k] / total:.1f} %", justify="right", no_wrap=True)
     for j, name in enumerate(result.feature_names):
-        table.add_row(Text(clean(name)), *(_number(result.means[k][j]) for k in range(shown)))
+        table.add_row(Text(clean(name)), *(_number(result.means[k][j]) for k in shown))
     for name, components in result.categories.items():
-        table.add_row(Text(clean(name)), *(_best_level(components[k]) for k in range(shown)))
-    rest = len(result.weights) - shown
-    return Group(head, "", table, *([f"and {rest} more components"] if rest else []))
+        table.add_row(Text(clean(name)), *(_best_level(components[k]) for k in shown))
+    rest = end - first - len(shown)
+    more = [f"and {count(rest, 'more component')}"] if rest else []
+    return Group(_summary(rows), "", table, *more)
 
 
 def _best_level(shares: dict[str, float]) -> Text:

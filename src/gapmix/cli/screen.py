@@ -6,9 +6,9 @@ control characters.
 
 from __future__ import annotations
 
-import math
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,15 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 from rich.text import Text
 
+from gapmix.cli.forecast import FitWork, Forecast
 from gapmix.tables.schema import Note
-from gapmix.wording import clean, duration
+from gapmix.wording import clean, count, rough_duration, whole_duration
 
 if TYPE_CHECKING:
     from gapmix.fitting.progress import Event
 
+MAX_ITER = 100  # of a fit, if it is not told
+WIDE = 110  # characters, for all on one line
 LINE_EVERY = 10.0  # seconds between lines where there is no terminal
 STOPPING = "Ending the fit after this iteration; Ctrl-C again gives up."
 
@@ -35,23 +38,21 @@ class Screen:
         self,
         *,
         quiet: bool = False,
-        tol: float = 1e-3,
-        many_sizes: bool = False,
+        verbose: bool = False,
         console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.console = console or Console(stderr=True, highlight=False)
-        self.quiet = quiet
-        self._tol = max(tol, 1e-300)
-        self._for_what = " for this size" if many_sizes else ""
+        self.quiet, self.verbose = quiet, verbose
+        self._clock = clock
+        self._forecast = Forecast()
+        self._work: FitWork | None = None
         self._live: Live | None = None
-        self._text = self._status = self._left = self._within = ""
+        self._text = self._status = self._within = ""
         self._unit = "rows"
         self._total: int | None = None
-        self._began = self._said = time.monotonic()
+        self._said = clock()
         self._fitting = self._stop = False
-        self._gains: list[float] = []
-        self._last: tuple[int, int, float] | None = None
-        self._share: float | None = None
         self._handler: Any = None
         self._written: list[str] = []
 
@@ -63,7 +64,10 @@ class Screen:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        self._end_stage()
+        self._fitting = False
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
         if self._handler is not None:
             signal.signal(signal.SIGINT, self._handler)
         if error is not None and self._written:
@@ -77,86 +81,87 @@ class Screen:
         text = Text.assemble(label, clean(note.text))
         self.console.print(text, soft_wrap=not self.console.is_terminal)
 
-    def stage(self, text: str, total: int | None = None, unit: str = "rows") -> None:
-        """Begin a new bar."""
-        self._end_stage()
-        self._unit = unit
-        self._text, self._total = clean(text), total
-        self._began = self._said = time.monotonic()
-        self._status, self._left, self._within, self._share = "", "", "", None
+    def plan(self, *parts: str) -> None:
+        """Hear of which parts the job consists: there is one bar for all of them."""
+        self._forecast = Forecast(parts)
+
+    def stage(
+        self, text: str, total: int | None = None, unit: str = "rows", *, part: str = ""
+    ) -> None:
+        """Say what is done now; it begins a part of the job, or is a piece of the one under way."""
+        if self._live is not None:
+            self._live.refresh()  # the last of what was done is seen, however short it was
+        if not self._text:  # nothing was done before
+            self._said = self._clock()
+        self._forecast.begin(part, self._clock())
+        self._unit, self._text, self._total = unit, clean(text), total
+        self._status = self._within = ""
+        self._work = None
         self._fitting = text.startswith("Fitting")
-        self._gains, self._last = [], None
-        if not self.quiet and self.console.is_terminal:
+        if self._live is None and not self.quiet and self.console.is_terminal:
             self._live = Live(
                 get_renderable=self._bar,
                 console=self.console,
                 refresh_per_second=8,
-                transient=False,
+                transient=True,
             )
             self._live.start()
 
     def step(self, done: int) -> None:
         """Move the bar."""
         self._status = f"{done:,} {self._unit if done != 1 else self._unit.removesuffix('s')}"
-        self._share = done / self._total if self._total else None
+        self._forecast.hear(self._clock(), done / self._total if self._total else None)
+        self._print_line()
 
     def iteration(self, event: Event) -> bool:
         """Show an iteration and what is left; return True after Ctrl-C."""
-        share, left = self._estimate(event)
+        now = self._clock()
+        if self._work is None:
+            self._work = FitWork(self._total or MAX_ITER)
+        found = self._work.hear(event, now)
+        if found is not None:
+            self._forecast.hear(now, *found)
         start = f", start {event.start} of {event.n_starts}" if event.n_starts > 1 else ""
-        plural = "s" if event.n_components > 1 else ""
-        self._text = f"Fitting {event.n_components} component{plural}{start}"
-        self._share = (event.start - 1 + share) / event.n_starts
-        self._status = (
-            f"iteration {event.iteration}, log-likelihood {event.record.log_likelihood:.4f}"
-        )
+        doing = f"{count(event.n_components, 'component')}{start}"
+        if self._fitting:
+            self._text, self._status = f"Fitting {doing}", f"iteration {event.iteration}"
+        else:
+            self._status = f"{doing}, iteration {event.iteration}"
+        if self.verbose:
+            self._status += f", log-likelihood {event.record.log_likelihood:.4f}"
         self._within = ""
-        self._left = "" if left is None else f", about {duration(left)} left{self._for_what}"
-        now = time.monotonic()
-        if self._live is None and not self.quiet and now - self._said > LINE_EVERY:
-            self._said = now
-            self.console.print(Text(f"{self._text}: {self._status}{self._left}"), soft_wrap=True)
+        self._print_line()
         return self._stop
 
-    def piece(self, done: int, total: int) -> None:
-        """Show how far an iteration has come."""
-        self._within = f", piece {done:,} of {total:,}"
-        now = time.monotonic()
-        if self._live is None and not self.quiet and now - self._said > LINE_EVERY:
-            self._said = now
-            self.console.print(Text(f"{self._text}: {self._what()}"), soft_wrap=True)
+    def piece(self, done: int, total: int, what: str = "piece") -> None:
+        """Show how far an iteration, or whatever else goes on, has come."""
+        self._within = f", {what} {done:,} of {total:,}"
+        if self._work is None:
+            self._forecast.hear(self._clock(), done / total)
+        self._print_line()
 
     def wrote(self, path: Path) -> None:
         """Remember a file, to tell of it if the job ends early."""
         self._written.append(str(path))
 
-    def _what(self) -> str:
+    def _print_line(self) -> None:
+        """Say now and then how far it is where there is no terminal to draw a bar on."""
+        now = self._clock()
+        if self._live is None and not self.quiet and now - self._said > LINE_EVERY:
+            self._said = now
+            parts = [part for part in (self._doing(), self._times(now)) if part]
+            self.console.print(Text(f"{self._text}: {', '.join(parts)}"), soft_wrap=True)
+
+    def _doing(self) -> str:
         return f"{self._status}{self._within}".removeprefix(", ")
 
-    def _estimate(self, event: Event) -> tuple[float, float | None]:
-        """Return the share of a start that is done and the seconds left, from shrinking gains."""
-        objective = event.record.objective
-        key = (event.n_components, event.start)
-        if self._last is None or self._last[:2] != key:
-            self._gains, self._last = [], (*key, objective)
-            return 0.0, None
-        gain = abs(objective - self._last[2])
-        self._last = (*key, objective)
-        self._gains.append(max(gain, 1e-300))
-        if len(self._gains) < 3:
-            return 0.0, None
-        ratio = (self._gains[-1] / self._gains[-3]) ** 0.5
-        limit = (self._total or event.iteration) - event.iteration
-        n_left = float(limit)
-        if ratio < 0.999 and self._gains[-1] > self._tol:
-            n_left = min(limit, math.log(self._tol / self._gains[-1]) / math.log(ratio))
-            n_left = max(n_left, 0.0)
-        elif self._gains[-1] <= self._tol:
-            n_left = 0.0
-        seconds = event.record.seconds * n_left
-        later = event.n_starts - event.start
-        seconds += later * event.record.seconds * (event.iteration + n_left)
-        return event.iteration / (event.iteration + n_left), seconds
+    def _times(self, now: float) -> str:
+        """Return the time of the job and, if it is known, what is left."""
+        spent, left = whole_duration(self._forecast.elapsed(now)), self._forecast.left(now)
+        if left is None:
+            return f"{spent} so far"
+        bound = "at most" if self._forecast.at_most else "about"
+        return f"{spent}, {bound} {rough_duration(left)} left"
 
     def _bar(self) -> Any:
         """Return the bar and what is known, beside it or, where there is no room, below it."""
@@ -164,26 +169,13 @@ class Screen:
         grid.add_column(no_wrap=True, overflow="ellipsis", max_width=40)
         grid.add_column(width=20)
         grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-        share = self._share
-        bar = ProgressBar(
-            total=1.0, completed=share or 0.0, width=20, pulse=share is None, style="bar.back"
-        )
-        elapsed = duration(time.monotonic() - self._began)
-        status = self._what() + self._left
-        if len(self._text) + len(elapsed) + len(status) + 26 <= self.console.width:
-            grid.add_row(Text(self._text), bar, Text(f"{elapsed}  {status}"))
+        bar = ProgressBar(total=1.0, completed=self._forecast.share, width=20, style="bar.back")
+        doing, times = self._doing(), self._times(self._clock())
+        if self.console.width >= WIDE:
+            grid.add_row(Text(self._text), bar, Text(f"{times}  {doing}"))
             return grid
-        grid.add_row(Text(self._text), bar, Text(elapsed))
-        return Group(grid, Text(f"  {status}", no_wrap=True, overflow="ellipsis"))
-
-    def _end_stage(self) -> None:
-        self._fitting = False
-        if self._live is not None:
-            if self._share is not None or self._status:
-                self._share = 1.0
-            self._left = self._within = ""
-            self._live.stop()
-            self._live = None
+        grid.add_row(Text(self._text), bar, Text(times))
+        return Group(grid, Text(f"  {doing}", no_wrap=True, overflow="ellipsis"))
 
     def _interrupt(self, *_: object) -> None:
         if not self._fitting or self._stop:

@@ -7,14 +7,29 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapmix.cli.filling import FillResult, FitResult, apply_options, tell_extra, writing_to
-from gapmix.cli.fitting import Ear, FitSummary, make_imputer, telling
-from gapmix.cli.gaps import count_gaps
-from gapmix.cli.models import columns_to_plain, load_model, marks_of, save_model, schema_of
+from gapmix.cli.earlier import OneHotModel
+from gapmix.cli.filling import (
+    FillResult,
+    FitResult,
+    apply_options,
+    tell_extra,
+    tell_unknown,
+    writing_to,
+)
+from gapmix.cli.fitting import Ear, FitSummary, make_imputer, name_categories, telling
+from gapmix.cli.gaps import Sureness, count_gaps, measure_sureness
+from gapmix.cli.models import (
+    apply_to_codes,
+    columns_to_plain,
+    load_model,
+    marks_of,
+    save_model,
+    schema_of,
+)
 from gapmix.cli.pieces import (
     WHOLE,
     PieceTable,
@@ -39,17 +54,29 @@ from gapmix.engines.sources import Source, read
 from gapmix.estimators.base import HANDED_ON
 from gapmix.estimators.converted import as_imputer
 from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.estimators.levels import to_array
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.pieces import fill_source
 from gapmix.estimators.shaped import list_shapes
+from gapmix.estimators.sourced import code_source
 from gapmix.fitting.progress import listening
+from gapmix.fitting.spec import Running
 from gapmix.kinds import ColumnValues, join, look, only_limits
 from gapmix.starts.kmeans import MAX_SAMPLE
 from gapmix.tables.coding import match_columns
 from gapmix.tables.dialect import TableError
 from gapmix.tables.frames import named_rows
 from gapmix.tables.scan import FIT_COPIES, available_bytes
-from gapmix.tables.schema import CATEGORY, NUMBER, CallError, Note, feature_names
+from gapmix.tables.schema import (
+    CATEGORY,
+    NUMBER,
+    USED,
+    CallError,
+    Note,
+    Schema,
+    feature_names,
+    features,
+)
 from gapmix.tables.sink import refuse_types
 from gapmix.wording import quote
 
@@ -79,9 +106,7 @@ def is_needed(path: str | Path, reading: Reading, how: Streaming) -> bool:
     except (ImportError, ValueError):
         return False  # whoever reads it whole says what is wrong
     n_bytes = FIT_COPIES * 8 * len(layout.names) * layout.n_rows
-    return (
-        n_bytes > (available_bytes() if limit is None else limit) and not reading.roles.categories
-    )
+    return n_bytes > (available_bytes() if limit is None else limit)
 
 
 def fit(
@@ -93,6 +118,7 @@ def fit(
     watch: Watch,
 ) -> FitResult:
     """Fit a model to a table in pieces and save it."""
+    watch.plan(*_list_parts(fitting))
     with explaining():
         ready = _fit(path, reading, fitting, how, watch)
     save_model(ready.imputer, output, watch)
@@ -122,6 +148,7 @@ def impute(
     ):
         if given:
             raise CallError(f"{option} {WHOLE}")
+    watch.plan(*(_list_parts(fitting) if model_path is None else ()), "writing")
     began = time.perf_counter()
     with explaining():
         if model_path is None:
@@ -151,7 +178,18 @@ def impute(
             "fitting": spent,
             "filling and writing": time.perf_counter() - to_here,
         },
+        _look_at(ready),
     )
+
+
+def _look_at(ready: PiecesAndModel) -> Sureness | None:
+    """Return how sure the cells are that are filled in the first piece."""
+    imputer, source = ready.imputer, ready.table.source
+    names = list(source.names or ())
+    coded = code_source(source, imputer.is_categorical_, imputer.categories_, names)
+    columns = {column.name: column for column in ready.table.schema.columns}
+    used = [columns[name] for name in names]
+    return measure_sureness(apply_to_codes(imputer), read(coded.pieces[0]), used)
 
 
 def _fit(
@@ -162,15 +200,19 @@ def _fit(
         if given:
             raise CallError(f"{option} {WHOLE}")
     layout = read_layout(place)
-    schema = describe_columns(layout, reading.roles, watch)
+    running = Running(fitting.threads, how.scheduler or "threads")
+    watch.stage(f"Looking for categories in {place.name}")
+    schema = describe_columns(place, layout, reading.roles, _memory(reading), running, watch)
     table = open_pieces(place, layout, schema, feature_names(schema), _memory(reading))
     imputer = make_imputer(fitting).set_params(
         bounds=read_bounds(fitting.bounds, schema), shapes=None
     )
-    ear = Ear(watch)
+    coded = _code(table)
+    ear, names = Ear(watch), feature_names(schema)
     with telling(watch), listening(ear.hear, _shower(place, fitting, watch)):
         mixture = GaussianMixture(
-            _find_size(imputer, table.source, fitting, watch),
+            _find_size(imputer, coded, schema, fitting, watch),
+            categorical_features=[names[f] for f in _find_levels(schema)],
             random_state=fitting.seed,
             engine=how.scheduler or "threads",
             n_jobs=fitting.threads,
@@ -179,19 +221,37 @@ def _fit(
         )
         _tell_resume(how, watch)
         mixture.fit(table.source)
-        seen = look_at_pieces(table.source)
+        seen = look_at_pieces(coded)
     mixture.set_params(engine="threads", n_jobs=None, checkpoint=None)  # it goes to other places
     imputer = as_imputer(mixture, imputer, seen)
     imputer.columns_ = columns_to_plain(schema)
     return PiecesAndModel(table, imputer, ear.sum_up(imputer))
 
 
+def _list_parts(fitting: Fitting) -> tuple[str, ...]:
+    return (*(("sizes",) if fitting.components is None else ()), "reading", "fitting")
+
+
 def _memory(reading: Reading) -> int:
     return find_limit(reading) or DEFAULT_MEMORY
 
 
+def _find_levels(schema: Schema) -> dict[int, tuple[Any, ...]]:
+    """Return the levels of the categories among the columns used, by their place."""
+    used = [schema.columns[j] for j in features(schema)]
+    return {f: column.values for f, column in enumerate(used) if column.kind == CATEGORY}
+
+
+def _code(table: PieceTable) -> Source:
+    """Return the columns used of a table with codes of levels for categories."""
+    levels = _find_levels(table.schema)
+    chosen = np.isin(np.arange(table.source.d), list(levels))
+    categories = [to_array(list(each)) for each in levels.values()]
+    return code_source(table.source, chosen, categories, list(map(str, range(table.source.d))))
+
+
 def _find_size(
-    imputer: GaussianMixtureImputer, source: Source, fitting: Fitting, watch: Watch
+    imputer: GaussianMixtureImputer, source: Source, schema: Schema, fitting: Fitting, watch: Watch
 ) -> int:
     """Return the number of components: as given, or the best on a sample.
 
@@ -200,18 +260,23 @@ def _find_size(
     """
     if fitting.components is not None:
         return fitting.components
-    watch.stage("Comparing sizes on a sample of the rows", fitting.max_iter)
-    imputer.fit(named_rows(draw_rows(source, fitting.seed), source.names or (), {}))
+    watch.stage("Comparing sizes on a sample of the rows", fitting.max_iter, part="sizes")
+    sample = draw_rows(source, fitting.seed)
+    imputer.set_params(categorical_features=name_categories(schema))
+    imputer.fit(named_rows(sample, source.names or (), _find_levels(schema)))
     best = max(imputer.selection_, key=lambda each: each.share, default=None)
     return 1 if best is None else best.n_components
 
 
 def look_at_pieces(source: Source) -> tuple[ColumnValues, ...]:
-    """Return what the columns of a table show."""
+    """Return what the columns of numbers of a table show; nothing of categories."""
+    levels = source.pieces[0].levels or (None,) * source.d
+    numbers = [j for j, each in enumerate(levels) if each is None]
     seen = [ColumnValues()] * source.d
     for piece in source.pieces:
         x = read(piece)
-        seen = [join(each, look(x[:, j])) for j, each in enumerate(seen)]
+        for j in numbers:
+            seen[j] = join(seen[j], look(x[:, j]))
     return tuple(seen)
 
 
@@ -249,10 +314,10 @@ def _shower(place: Path, fitting: Fitting, watch: Watch) -> Callable[[str, int, 
             watch.piece(done, total)
             return
         if done == 1:
-            watch.stage(f"Reading {place.name}", total, "pieces")
+            watch.stage(f"Reading {place.name}", total, "pieces", part="reading")
         watch.step(done)
         if done == total:
-            watch.stage("Fitting", fitting.max_iter)
+            watch.stage("Fitting", fitting.max_iter, part="fitting")
 
     return show_progress
 
@@ -267,9 +332,10 @@ def _match(
     """Open a table for a model that exists."""
     place = check_path(path)
     schema = schema_of(imputer)
-    if any(column.kind == CATEGORY for column in schema.columns):
+    if isinstance(apply_to_codes(imputer), OneHotModel):
         raise CallError(
-            f"The model knows categories, which {WHOLE.replace('leave it out, or read', 'read')}"
+            "The model has categories as version 0.1 saved them, which "
+            f"{WHOLE.replace('leave it out, or read', 'read')}"
         )
     own = any(column.marks for column in schema.columns)
     if reading.missing_values or own or marks_of(imputer).numbers:
@@ -278,8 +344,8 @@ def _match(
     refuse_options(reading.roles)
     found = count_missing(match_columns(schema, layout.names).schema, layout)
     apply_options(imputer, fitting, found)
-    names = [column.name for column in schema.columns if column.kind == NUMBER]
-    refuse_unknown(names, layout)
+    refuse_unknown([c.name for c in schema.columns if c.kind == NUMBER], layout)
+    names = [column.name for column in schema.columns if column.kind in USED]
     tell_extra(found, watch)
     return PiecesAndModel(open_pieces(place, layout, found, names, _memory(reading)), imputer, None)
 
@@ -293,8 +359,11 @@ def _fill(
     types = output_types(table, raw_means=writing.raw_means)
     mixture = copy.copy(ready.imputer.mixture_)
     mixture.set_params(engine=how.scheduler or "threads", n_jobs=fitting.threads)
-    watch.stage(f"Writing {writing.path.name}", len(table.source.pieces), "pieces")
+    mixture.is_categorical_ = ready.imputer.is_categorical_
+    mixture.categories_ = ready.imputer.categories_
+    watch.stage(f"Writing {writing.path.name}", len(table.source.pieces), "pieces", part="writing")
     n_filled = np.zeros(table.source.d, dtype=int)
+    n_unknown = np.zeros(len(mixture.categories_), dtype=int)
     source = table.source._replace(names=None)
     possible = ready.imputer.possible()
     if writing.raw_means:
@@ -307,7 +376,10 @@ def _fill(
         for number, part in enumerate(parts):
             sink.write(join_columns(table, number, part, types))
             n_filled += part.n_filled
+            n_unknown += np.array(part.n_unknown, dtype=int)
             watch.step(number + 1)
+    named = ready.imputer.feature_names_in_[ready.imputer.is_categorical_].tolist()
+    tell_unknown({name: n for name, n in zip(named, n_unknown.tolist(), strict=True) if n}, watch)
     return n_filled
 
 

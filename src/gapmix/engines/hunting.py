@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gapmix.engines.choose import open_shard_engine
-from gapmix.engines.sources import Piece, Source, SourceError, label_column, read_values
+from gapmix.engines.sources import Piece, Source, read_values
 from gapmix.fitting.spec import Running
 
 MOST_VALUES = 100_000  # of one column; what has more is no category, and would fill the memory
@@ -35,17 +35,15 @@ def list_distinct(hunt: Hunt) -> list[Found]:
 
 
 def collect_levels(source: Source, columns: Sequence[int], running: Running) -> list[Found]:
-    """Return the distinct values of some columns of a table in pieces, in one pass over it."""
+    """Return the distinct values of some columns of a table in pieces, in one pass over it.
+
+    Of a column with more than `MOST_VALUES` no more are collected.
+    """
     total = [Found({}, 0) for _ in columns]
     hunts = [Hunt(piece, tuple(columns)) for piece in source.pieces]
     with open_shard_engine(running.engine, running.n_jobs, source.memory) as engine:
         for parts in engine.map(list_distinct, hunts):
             for j, (one, part) in enumerate(zip(total, parts, strict=True)):
-                total[j] = Found(one.values | part.values, one.n_known + part.n_known)
-                if len(total[j].values) > MOST_VALUES:
-                    label = label_column(source.pieces[0], columns[j])
-                    raise SourceError(
-                        f"Column {label} has more than {MOST_VALUES:,} distinct values: too many "
-                        "for a category. Leave it out."
-                    )
+                values = one.values if len(one.values) > MOST_VALUES else one.values | part.values
+                total[j] = Found(values, one.n_known + part.n_known)
     return total

@@ -341,7 +341,7 @@ def _find_columns(
             f"{file}: the name {twice[0]!r} is used by {schema.names.count(twice[0])} columns. "
             "Give every column its own name."
         )
-    kinds = tuple(_kind_of(schema.field(name).type) for name in names)
+    kinds = tuple(kind_of(schema.field(name).type) for name in names)
     other = [name for name, kind in zip(names, kinds, strict=True) if not kind]
     if other:
         raise SourceError(
@@ -352,7 +352,7 @@ def _find_columns(
     return names, kinds
 
 
-def _kind_of(kind: Any) -> str:
+def kind_of(kind: Any) -> str:
     """Return what a column of a type of pyarrow is, "" if it is neither number nor category."""
     types = need("pyarrow.types", "cli")
     if types.is_dictionary(kind):

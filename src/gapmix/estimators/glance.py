@@ -54,16 +54,37 @@ def glance(estimator: Any) -> str:
         kept = ", ".join(str(each.n_components) for each in tried if each.share > 0)
         sizes = ", ".join(str(each.n_components) for each in tried)
         rows.insert(1, ("Sizes tried", f"{sizes}; kept: {kept}"))
+        if list_united(estimator):
+            first, end = best_part(estimator)
+            best = _tell_size(mixture.weights_[first:end])
+            rows[0] = ("Components", f"{kept}, averaged; alone, the best has {best}")
     return _to_html(rows, "", heads_above=False)
+
+
+def list_united(imputer: Any) -> tuple[int, ...]:
+    """Return the sizes of the mixtures that an imputer's mixture averages; none if it is one."""
+    kept = tuple(each.n_components for each in imputer.selection_ if each.share > 0)
+    united = len(kept) > 1 and sum(kept) == len(imputer.mixture_.weights_)
+    return kept if united else ()
+
+
+def best_part(imputer: Any) -> tuple[int, int]:
+    """Return which components to show, the first and the end: those of one mixture.
+
+    Of mixtures that were averaged, each describes all rows by itself, and the same group of rows is
+    found in each. The one that filled hidden cells best is shown.
+    """
+    sizes = list_united(imputer)
+    if not sizes:
+        return 0, len(imputer.mixture_.weights_)
+    kept = [each for each in imputer.selection_ if each.share > 0]
+    best = min(range(len(kept)), key=lambda i: (kept[i].error, -kept[i].log_score))
+    return sum(sizes[:best]), sum(sizes[: best + 1])
 
 
 def describe(mixture: Any) -> list[tuple[str, str]]:
     """Return what there is to say about a fitted mixture, name by name."""
-    weights = mixture.weights_
-    size = f"{len(weights)}"
-    if len(weights) > 1:
-        size += f", the largest with {100 * weights.max():.0f} % of the rows"
-    rows = [("Components", size)]
+    rows = [("Components", _tell_size(mixture.weights_))]
     plan = getattr(mixture, "plan_", None)
     if plan is not None and not plan.text and plan.patterns.observed.size:
         counts, observed = count_rows(plan.patterns), plan.patterns.observed
@@ -85,6 +106,13 @@ def describe(mixture: Any) -> list[tuple[str, str]]:
         ended += f" ({mixture.n_iter_} iteration{'' if mixture.n_iter_ == 1 else 's'})"
     rows.append(("Stopped", ended))
     return rows
+
+
+def _tell_size(weights: Any) -> str:
+    if len(weights) == 1:
+        return "1"
+    share = 100 * weights.max() / weights.sum()
+    return f"{len(weights)}, the largest with {share:.0f} % of the rows"
 
 
 def _to_html(rows: Sequence[tuple[str, ...]], more: str, *, heads_above: bool) -> str:

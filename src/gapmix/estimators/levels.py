@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from gapmix.categories import RARE_ROWS
 from gapmix.estimators.marks import Marks, gap_test, show
 from gapmix.estimators.warning import warn_user
-from gapmix.wording import list_names
+from gapmix.wording import Advised, list_names
 
 MOST_LEVELS = 50  # a column of more is not taken for a category unless it is named as one,
 FEW_LEVELS = 10  # nor one of more than so many, if it has
@@ -405,11 +405,12 @@ def warn_of_rare(mixtures: Sequence[Any], names: list[str], *, of: str = "") -> 
     for place, (j, levels) in enumerate(zip(columns, mixtures[0].categories_, strict=True)):
         rare = {level for each in mixtures for level in each.rare_levels_[place].tolist()}
         if rare:
-            warn_user(
+            fact = (
                 f"Column {names[j]}: {len(rare)} of its {len(levels)} levels are in fewer than "
                 f"{RARE_ROWS:g} rows{of} each. In every component they have one probability "
-                "together, shared out as in all rows; rare_levels_ lists them."
+                "together, shared out as in all rows."
             )
+            warn_user(Advised(fact, "rare_levels_", "rare_levels_ lists them."))
 
 
 def only_numbers(estimator: Any, x: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:

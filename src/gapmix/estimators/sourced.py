@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.engines.hunting import collect_levels
-from gapmix.engines.sources import TEXT, Source
+from gapmix.engines.hunting import MOST_VALUES, collect_levels
+from gapmix.engines.sources import TEXT, Source, SourceError
 from gapmix.estimators.levels import are_numbers, choose_columns, order_levels
 from gapmix.fitting.spec import Running
 
@@ -31,6 +31,11 @@ def find_source_categories(
         return chosen, []
     found = collect_levels(source, columns, running)
     for j, each in zip(columns, found, strict=True):
+        if len(each.values) > MOST_VALUES:
+            raise SourceError(
+                f"Column {labels[j]} has more than {MOST_VALUES:,} distinct values: too many "
+                "for a category. Leave it out."
+            )
         texts = [value for value in each.values if isinstance(value, str)]
         if by_type and are_numbers(texts):
             raise ValueError(

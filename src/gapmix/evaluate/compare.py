@@ -17,9 +17,8 @@ from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.levels import dict_levels, to_levels
 from gapmix.estimators.validation import read_table
 from gapmix.evaluate.contenders import default_imputers
-from gapmix.evaluate.levels import LevelCells
-from gapmix.evaluate.running import Truth, score
-from gapmix.evaluate.scores import Evaluation, Score
+from gapmix.evaluate.running import Judged, Truth, score
+from gapmix.evaluate.scores import Evaluation
 from gapmix.selection.hiding import MECHANISMS, hide
 from gapmix.wording import count, list_names
 
@@ -74,13 +73,14 @@ def hide_and_score(
         Seed of what is hidden, and of the default imputers.
     progress : callable, default=None
         Called as `progress(name, done)` with the name of an imputer and the number of its repeats
-        that are done, from 0.
+        that are done, before and after each. All fill once before any fills again.
 
     Returns
     -------
     Evaluation
-        `summary()` is a table as text, `to_frame()` all scores in a data frame, `overall()` a
-        record for each imputer; `gapmix.plots.plot_hide_and_score` draws it.
+        `summary()` is a table as text, `verdict()` who fills best and whether that is sure,
+        `ranking()` the same as records with standard errors, `to_frame()` all scores in a data
+        frame, `overall()` a record for each imputer; `gapmix.plots.plot_hide_and_score` draws it.
 
     Notes
     -----
@@ -131,17 +131,22 @@ def hide_and_score(
             raise ValueError(_explain_nothing_hidden(truth.x, mechanism, share))
         hidden.append(cells)
     tell = progress or (lambda name, done: None)
-    scores: list[Score] = []
-    levels: list[LevelCells] = []
-    for name, imputer in imputers.items():
-        tell(str(name), 0)
-        for repeat, cells in enumerate(hidden):
-            judged_cells = score(str(name), imputer, repeat, truth, cells)
-            scores.extend(judged_cells.scores)
-            levels.extend(judged_cells.cells)
+    judged_by: dict[str, list[Judged]] = {str(name): [] for name in imputers}
+    for repeat, cells in enumerate(hidden):  # all once before any again: then times are known
+        for name, imputer in imputers.items():
+            tell(str(name), repeat)
+            judged_by[str(name)].append(score(str(name), imputer, repeat, truth, cells))
             tell(str(name), repeat + 1)
+    every = [each for them in judged_by.values() for each in them]
     n, d = truth.x.shape
-    return Evaluation(tuple(scores), mechanism, n_repeats, (n, d), tuple(levels))
+    return Evaluation(
+        tuple(one for each in every for one in each.scores),
+        mechanism,
+        n_repeats,
+        (n, d),
+        tuple(one for each in every for one in each.cells),
+        tuple(each.rows for each in every),
+    )
 
 
 def _read(

@@ -6,12 +6,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401  unlocks the next import
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
+from sklearn.linear_model import BayesianRidge
 from sklearn.preprocessing import StandardScaler
 
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.validation import to_matrix
+from gapmix.evaluate.scores import OURS
+from gapmix.fitting.progress import counter
 
-OURS = "mixture"
+ROWS_AT_ONCE = 500  # filled by k-NN
 
 
 def default_imputers(random_state: Any = None, *, mixed: Any = False) -> dict[str, Any]:
@@ -42,8 +45,8 @@ def default_imputers(random_state: Any = None, *, mixed: Any = False) -> dict[st
     """
     rivals = {
         "mean": SimpleImputer(keep_empty_features=True),
-        "k-NN": _Scaled(KNNImputer(keep_empty_features=True)),
-        "iterative": IterativeImputer(keep_empty_features=True, random_state=random_state),
+        "k-NN": _NearRows(KNNImputer(keep_empty_features=True)),
+        "iterative": _InTurn(IterativeImputer(keep_empty_features=True, random_state=random_state)),
     }
     if mixed is False:
         return {**rivals, OURS: GaussianMixtureImputer(random_state=random_state)}
@@ -75,8 +78,11 @@ class _WithMode(TransformerMixin, BaseEstimator):
         return filled
 
 
-class _Scaled(TransformerMixin, BaseEstimator):
-    """An imputer at work in columns scaled to variance 1, back in the columns' units after."""
+class _NearRows(TransformerMixin, BaseEstimator):
+    """k-NN in columns scaled to variance 1, back in the columns' units after; tells how far it is.
+
+    Rows are filled some at a time, from all of them: the same as all at once.
+    """
 
     def __init__(self, imputer: Any) -> None:
         self.imputer = imputer
@@ -85,5 +91,42 @@ class _Scaled(TransformerMixin, BaseEstimator):
         """Return X filled."""
         x = np.asarray(to_matrix(X), dtype=float)
         scaler = StandardScaler().fit(x)
-        filled = clone(self.imputer).fit_transform(scaler.transform(x))
-        return np.where(np.isnan(x), scaler.inverse_transform(filled), x)
+        scaled = scaler.transform(x)
+        imputer = clone(self.imputer).fit(scaled)
+        parts = [scaled[first : first + ROWS_AT_ONCE] for first in range(0, len(x), ROWS_AT_ONCE)]
+        tick, filled = counter("part", len(parts)), []
+        for part in parts:
+            filled.append(imputer.transform(part))
+            if tick is not None:
+                tick()
+        return np.where(np.isnan(x), scaler.inverse_transform(np.concatenate(filled)), x)
+
+
+class _InTurn(TransformerMixin, BaseEstimator):
+    """scikit-learn's iterative imputer, which tells how far its regressions have come."""
+
+    def __init__(self, imputer: Any) -> None:
+        self.imputer = imputer
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Return X filled."""
+        x = np.asarray(to_matrix(X), dtype=float)
+        n_gappy = int(np.isnan(x).any(axis=0).sum())
+        tick = counter("regression", max(1, self.imputer.max_iter * n_gappy))
+        filled: np.ndarray = clone(self.imputer).set_params(estimator=_Told(tick)).fit_transform(x)
+        return filled
+
+
+class _Told(BayesianRidge):
+    """scikit-learn's default regression; calls `tick` after each fit."""
+
+    def __init__(self, tick: Any = None) -> None:
+        super().__init__()
+        self.tick = tick
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit, and tell of it."""
+        super().fit(X, y, sample_weight)
+        if self.tick is not None:
+            self.tick()
+        return self

@@ -14,6 +14,7 @@ from gapmix.estimators.levels import encode, is_frame, values_of
 from gapmix.estimators.marks import NO_MARKS, gap_test
 from gapmix.estimators.validation import to_matrix
 from gapmix.evaluate.levels import LevelCells
+from gapmix.evaluate.ranking import RowErrors
 from gapmix.evaluate.scores import COVERAGES, Score
 from gapmix.selection.sizes import measure_spread
 
@@ -35,6 +36,7 @@ class Judged(NamedTuple):
 
     scores: list[Score]
     cells: list[LevelCells]  # of categories
+    rows: RowErrors
 
 
 def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray) -> Judged:
@@ -94,7 +96,31 @@ def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray
                 float(np.mean(sure[j][cells])) if j in sure and not problems[j] else np.nan,
             )
         )
-    return Judged(scores, levels)
+    return Judged(scores, levels, _miss(name, repeat, truth, filled, hidden, spread, problems))
+
+
+def _miss(
+    name: str,
+    repeat: int,
+    truth: Truth,
+    filled: np.ndarray,
+    hidden: np.ndarray,
+    spread: np.ndarray,
+    problems: list[str],
+) -> RowErrors:
+    """Return what a contender missed in each row."""
+    is_level = np.array([j in truth.levels for j in range(len(problems))], dtype=bool)
+    numbers, levels = hidden & ~is_level & (spread > 0), hidden & is_level
+    failed = np.array([np.nan if problem else 1.0 for problem in problems])
+    off = (filled - truth.x) * failed / np.where(spread > 0, spread, 1.0)
+    return RowErrors(
+        name,
+        repeat,
+        np.sum(off**2, axis=1, where=numbers),
+        numbers.sum(axis=1),
+        np.sum((filled != truth.x) * failed, axis=1, where=levels),
+        levels.sum(axis=1),
+    )
 
 
 def _read_result(

@@ -7,10 +7,12 @@ import narwhals as nw
 import numpy as np
 
 from gapmix.evaluate.levels import Calibration, Confusion, LevelCells, calibrate, confuse
+from gapmix.evaluate.ranking import Ranked, RowErrors, rank, tell
 from gapmix.selection.hiding import MECHANISMS
 from gapmix.wording import align, count
 
 COVERAGES = (0.5, 0.9)  # of the intervals that are judged
+OURS = "mixture"  # what contenders call it
 
 
 class Score(NamedTuple):
@@ -88,6 +90,7 @@ class Evaluation(NamedTuple):
     n_repeats: int
     shape: tuple[int, int]
     cells: tuple[LevelCells, ...] = ()  # hidden cells of categories
+    rows: tuple[RowErrors, ...] = ()  # what each imputer missed in each row, each time
 
     def overall(self) -> tuple[Overall, ...]:
         """Return one record for each imputer, in the order in which they were given."""
@@ -99,6 +102,26 @@ class Evaluation(NamedTuple):
             column: self._replace(scores=tuple(scores)).overall()
             for column, scores in _group(self.scores, "column").items()
         }
+
+    def ranking(self, *, levels: bool = False) -> tuple[Ranked, ...]:
+        """Return imputers by their error, best first, with standard errors over the rows.
+
+        With `levels` by the share of wrong levels of categories. Those that failed are left out.
+        """
+        return rank(self.rows, levels=levels)
+
+    def verdict(self) -> str:
+        """Return in words what fills the table best, by how much, and whether that is sure.
+
+        A difference is sure if it is over two of its standard errors.
+        """
+        numbers, levels = self.ranking(), self.ranking(levels=True)
+        mixed = bool(numbers and levels)
+        parts = (
+            tell(numbers, "the numbers of this table" if mixed else "this table", OURS),
+            tell(levels, "its categories" if mixed else "this table", OURS, levels=True),
+        )
+        return " ".join(part for part in parts if part)
 
     def calibration(self, imputer: str) -> list[Calibration]:
         """Return how often the levels that an imputer filled in are right, by probability."""
@@ -124,7 +147,7 @@ class Evaluation(NamedTuple):
             return self.to_dicts()
 
     def summary(self) -> str:
-        """Return a table as text, a line for each imputer, the smallest error first."""
+        """Return a table as text, a line for each imputer, best first, and the verdict."""
         head: tuple[str, ...] = ("", "error", "+-", "log score", "in 50 %", "in 90 %", "seconds")
         ranked = sorted(self.overall(), key=lambda each: (np.isnan(each.error), each.error))
         mixed = any(not np.isnan(each.wrong) for each in ranked)
@@ -150,7 +173,9 @@ class Evaluation(NamedTuple):
             "Error in standard deviations of the columns; log score of columns with variance 1."
         )
         problems = [f"{each.imputer}: {each.problem}" for each in ranked if each.problem]
-        return "\n".join([title, "", align(lines), *([""] if problems else []), *problems])
+        verdict = self.verdict()
+        ends = [*([""] if problems else []), *problems, *(["", verdict] if verdict else [])]
+        return "\n".join([title, "", align(lines), *ends])
 
 
 def _group(scores: Iterable[Score], field: str) -> dict[str, list[Score]]:

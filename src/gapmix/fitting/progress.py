@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ class Event(NamedTuple):
     n_starts: int
     iteration: int  # from 1
     record: Iteration  # densities in the user's units
+    sizes: tuple[int, ...] = ()  # that may be tried, if the size is to be found
 
 
 Listener = Callable[[Event], bool]
@@ -33,6 +34,7 @@ SHOW_EVERY = 0.2  # seconds between lines that pass, in a notebook
 MAX_LINES = 40  # the last ones, shown in a notebook
 _shown: ContextVar[bool] = ContextVar("gapmix shown", default=False)
 _listener: ContextVar[Listener | None] = ContextVar("gapmix listener", default=None)
+_sizes: ContextVar[tuple[int, ...]] = ContextVar("gapmix sizes", default=())
 _pieces: ContextVar[Pieces | None] = ContextVar("gapmix pieces", default=None)
 
 
@@ -49,6 +51,16 @@ def listening(listener: Listener | None, pieces: Pieces | None = None) -> Iterat
     finally:
         _listener.reset(tokens[0])
         _pieces.reset(tokens[1])
+
+
+@contextmanager
+def comparing(sizes: Iterable[int]) -> Iterator[None]:
+    """Tell listeners of the fits inside which sizes may be tried."""
+    token = _sizes.set(tuple(sizes))
+    try:
+        yield
+    finally:
+        _sizes.reset(token)
 
 
 def counter(what: str, total: int) -> Callable[[], None] | None:
@@ -156,7 +168,7 @@ def reporting(
     Lines go to stderr, or into the cell of a notebook, unless the application has set up logging
     of its own. `log_unit` is taken from log densities, to give them in the user's units.
     """
-    listener = _listener.get()
+    listener, sizes = _listener.get(), _sizes.get()
 
     def for_start(number: int) -> Report:
         count = 0
@@ -181,7 +193,7 @@ def reporting(
                 )
             if listener is None:
                 return False
-            return listener(Event(n_components, number + 1, n_starts, count, record))
+            return listener(Event(n_components, number + 1, n_starts, count, record, sizes))
 
         return report
 

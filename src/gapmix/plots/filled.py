@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ with suppress(ImportError):
     from matplotlib import colors, ticker
 
 MAX_PANELS = 12
+MAX_LEVELS = 8  # of a category, drawn
 FEWEST_BINS, MOST_BINS = 8, 40
 
 
@@ -134,9 +135,10 @@ def plot_marginals(
     filled: Any,
     *,
     feature_names: Sequence[str] | None = None,
+    levels: Mapping[int, Sequence[str]] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the filled values of each column against its observed ones, as densities.
+    """Draw the filled values of each column against its observed ones, as densities or shares.
 
     Parameters
     ----------
@@ -146,6 +148,9 @@ def plot_marginals(
         The same with its gaps filled, by means or by draws.
     feature_names : sequence of str, default=None
         Names of the columns; a data frame has its own.
+    levels : dict, default=None
+        For columns that are categories, by number: what their levels are called. X and `filled`
+        hold the places of levels there, and their shares are drawn.
     ax : Axes, default=None
         Where to draw, a figure of its own by default. Its frame is hidden.
 
@@ -187,10 +192,15 @@ def plot_marginals(
         down, across = divmod(place, n_across)
         box = (across / n_across, 1 - (down + 1) / n_down, 0.88 / n_across, 0.72 / n_down)
         panel = ax.inset_axes(box)
-        draw_marginal(panel, x[~gaps[:, j], j], values[gaps[:, j], j])
+        observed, new = x[~gaps[:, j], j], values[gaps[:, j], j]
+        if levels is not None and j in levels:
+            draw_levels(panel, observed.astype(int), new.astype(int), levels[j])
+        else:
+            draw_marginal(panel, observed, new)
         panel.set_title(label(names[j], 24), fontsize=9, parse_math=False)
     first: Any = ax.child_axes[0]
-    first.legend(frameon=False, fontsize=7, loc="upper right")
+    bars = levels is not None and chosen[0] in levels  # which are longest at the top
+    first.legend(frameon=False, fontsize=7, loc="lower right" if bars else "upper right")
     left_out = int(usable.sum()) - len(chosen)
     more = f"; {count(left_out, 'more column')} not shown" if left_out else ""
     ax.set_title(f"Observed and filled values{more}", fontsize=10, loc="left")
@@ -244,6 +254,24 @@ def plot_images(
             if i == 0 and column_titles is not None:
                 panel.set_title(column_titles[j], fontsize=9)
     return ax
+
+
+def draw_levels(ax: Axes, observed: np.ndarray, filled: np.ndarray, levels: Sequence[str]) -> None:
+    """Draw the shares of the most frequent levels among known cells, and among those filled."""
+    seen, new = (np.bincount(codes, minlength=len(levels)) for codes in (observed, filled))
+    order = np.argsort(-seen, kind="stable")[:MAX_LEVELS]
+    place = np.arange(len(order))
+    look: dict[str, Any] = {"height": 0.8}
+    ax.barh(place, seen[order] / seen.sum(), color=BAR, edgecolor=EDGE, lw=0.3, **look)
+    ax.barh(place, new[order] / new.sum(), color="none", edgecolor=GAP, lw=1.2, **look)
+    for bars, name in zip(ax.containers, ("observed", "filled"), strict=True):
+        bars.set_label(name)
+    ax.set_yticks(place, [label(str(levels[k]), 14) for k in order], parse_math=False)
+    ax.invert_yaxis()
+    ax.xaxis.set_major_formatter(ticker.PercentFormatter(1.0, decimals=0))
+    ax.xaxis.set_major_locator(ticker.MaxNLocator(3))
+    ax.tick_params(labelsize=7)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def draw_marginal(ax: Axes, observed: np.ndarray, filled: np.ndarray) -> None:

@@ -6,9 +6,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from gapmix.evaluate.compare import hide_and_score
-from gapmix.evaluate.contenders import OURS, default_imputers
+from gapmix.evaluate.contenders import default_imputers
 from gapmix.evaluate.levels import Calibration, Confusion
-from gapmix.evaluate.scores import Evaluation, Overall
+from gapmix.evaluate.scores import OURS, Evaluation, Overall
 from gapmix.report.subject import Subject, contender
 from gapmix.selection.sizes import measure_spread
 
@@ -60,6 +60,9 @@ def judge(subject: Subject) -> Judged | str:
                 feature_names=[str(j) for j in columns],
                 categorical_features=categories or None,
                 random_state=subject.seed,
+                progress=lambda name, done: subject.progress(
+                    f"Filling hidden cells by {name}, {done} of {n_repeats} rounds done"
+                ),
             )
     except ValueError as error:
         return str(error)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gapmix.estimators.glance import best_part, list_united
 from gapmix.estimators.shaped import find_centers
 from gapmix.report.subject import Subject
 from gapmix.selection.sizes import measure_spread
@@ -44,7 +45,9 @@ class ModelFacts(NamedTuple):
     """What a fitted mixture found."""
 
     united: tuple[int, ...]  # the sizes it was put together from; empty if it is one mixture
-    profiles: tuple[Profile, ...]  # all of them
+    profiles: tuple[
+        Profile, ...
+    ]  # of all components; of the best of the sizes if there are several
     deviations: np.ndarray  # (K, d) components in the order of the profiles
 
 
@@ -56,7 +59,9 @@ def describe_model(subject: Subject) -> ModelFacts:
     spread = measure_spread(x)
     known = ~np.isnan(x)
     overall = np.sum(x, axis=0, where=known) / np.maximum(known.sum(axis=0), 1)
-    order = np.argsort(-mixture.weights_, kind="stable")
+    first, end = best_part(imputer)
+    weights = mixture.weights_[first:end] / mixture.weights_[first:end].sum()
+    order = first + np.argsort(-weights, kind="stable")
     numbers = np.array([j for j in range(d) if j not in subject.levels], dtype=int)
     means = np.tile(overall, (len(order), 1))
     means[:, numbers] = find_centers(imputer)[order]
@@ -64,7 +69,7 @@ def describe_model(subject: Subject) -> ModelFacts:
     profiles = tuple(
         Profile(
             k + 1,
-            float(mixture.weights_[order[k]]),
+            float(weights[order[k] - first]),
             tuple(
                 Mark(int(j), float(means[k, j]), float(overall[j]), float(deviations[k, j]))
                 for j in np.argsort(-np.abs(deviations[k]), kind="stable")
@@ -74,8 +79,7 @@ def describe_model(subject: Subject) -> ModelFacts:
         )
         for k in range(len(order))
     )
-    chosen = [each.n_components for each in imputer.selection_ if each.share > 0]
-    return ModelFacts(tuple(chosen) if len(chosen) > 1 else (), profiles, deviations)
+    return ModelFacts(list_united(imputer), profiles, deviations)
 
 
 def _find_levels(subject: Subject, component: int) -> tuple[LevelMark, ...]:

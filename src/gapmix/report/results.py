@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.evaluate.contenders import OURS
-from gapmix.evaluate.scores import Overall
+from gapmix.evaluate.ranking import Ranked
+from gapmix.evaluate.scores import OURS, Overall
 from gapmix.report.filling import MAX_PANELS, ColumnFilled, FilledFacts
 from gapmix.report.gaps import TableFacts
 from gapmix.report.judging import Judged
@@ -93,7 +93,7 @@ def write_judged(judged: Judged | str, subject: Subject) -> dict[str, Any]:
     return {
         "mixed": bool(mixed),
         "numbers": bool(np.isfinite(judged.ours.error)),
-        "finding": _tell_error(overall, judged.ours),
+        "finding": _tell_error(overall, judged.ours, judged.evaluation.ranking()),
         "figures": _show_figures(judged.ours),
         "calibration": judged.calibration,
         "confusions": _write_confusions(judged, subject.names),
@@ -154,7 +154,7 @@ def _write_confusions(judged: Judged, names: list[str]) -> list[dict[str, Any]]:
     return written
 
 
-def _tell_error(overall: tuple[Overall, ...], ours: Overall) -> str:
+def _tell_error(overall: tuple[Overall, ...], ours: Overall, ranked: tuple[Ranked, ...]) -> str:
     wrong = ""
     if np.isfinite(ours.wrong):
         wrong = (
@@ -176,8 +176,15 @@ def _tell_error(overall: tuple[Overall, ...], ours: Overall) -> str:
             if abs(ratio) < 0.005
             else f"{abs(100 * ratio):.0f} % {'less' if ratio < 0 else 'more'} than"
         )
-        text += f", {compared} the best of the others ({best.imputer}, {best.error:.2f})"
+        worse = ranked[1] if ranked[0].imputer == OURS else _find_ours(ranked)
+        sure = "a sure" if worse.sure else "not a sure"
+        text += f", {compared} the best of the others ({best.imputer}, {best.error:.2f}); that is "
+        text += f"{sure} difference, by two standard errors"
     return f"{text}. {percent(ours.coverage_90)} of them lie inside their 90 % interval. {wrong}"
+
+
+def _find_ours(ranked: tuple[Ranked, ...]) -> Ranked:
+    return next(each for each in ranked if each.imputer == OURS)
 
 
 def _tell_hidden(judged: Judged, subject: Subject) -> str:

@@ -161,8 +161,8 @@ def write_model(facts: ModelFacts, subject: Subject) -> dict[str, Any]:
     mixture, tried = subject.imputer.mixture_, tuple(subject.imputer.selection_)
     several = len(facts.profiles) > 1
     return {
-        "finding": _tell_model(facts, tried),
-        "united": bool(facts.united),
+        "finding": _tell_model(facts),
+        "united": _tell_united(facts),
         "profiles": facts.profiles[:MAX_PROFILES] if several else (),
         "n_more": max(0, len(facts.profiles) - MAX_PROFILES),
         "heat": _draw_profiles(facts, subject.names) if several else None,
@@ -175,7 +175,7 @@ def write_model(facts: ModelFacts, subject: Subject) -> dict[str, Any]:
     }
 
 
-def _tell_model(facts: ModelFacts, tried: tuple[Candidate, ...]) -> str:
+def _tell_model(facts: ModelFacts) -> str:
     largest = f"{percent(facts.profiles[0].weight)} of the rows"
     n_components = len(facts.profiles)
     if n_components == 1:
@@ -183,15 +183,20 @@ def _tell_model(facts: ModelFacts, tried: tuple[Candidate, ...]) -> str:
             "One Gaussian, a single cloud of rows around one mean, describes the table: there are "
             "no groups to tell apart."
         )
-    if facts.united:
-        best = "filled hidden cells best, and " if tried[0].error > 0 else ""
-        return (
-            f"Mixtures of {listed([str(size) for size in facts.united])} Gaussians {best}were "
-            f"united into one of {n_components}; the largest component stands for {largest}."
-        )
     return (
         f"{n_components} Gaussians describe the table, each a kind of row; the largest "
         f"stands for {largest}."
+    )
+
+
+def _tell_united(facts: ModelFacts) -> str:
+    """Return why other components fill too; nothing if they do not."""
+    if not facts.united:
+        return ""
+    return (
+        f"Filling averages mixtures of {listed([str(size) for size in facts.united])} Gaussians, "
+        "which were about equally good on hidden cells: that is safer than to rely on one. Shown "
+        "here is the one that was best."
     )
 
 

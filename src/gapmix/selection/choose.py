@@ -15,7 +15,7 @@ from gapmix.em.records import Iteration
 from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted, density_of
 from gapmix.fitting.matrix import Matrix, are_useful, as_table, make_matrix
-from gapmix.fitting.progress import showing
+from gapmix.fitting.progress import comparing, showing
 from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
 from gapmix.kinds import Possible, find_spans
@@ -132,7 +132,7 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
         tried = [int(wanted.n_components)]
     # A class holds rows out to calibrate by, even if there is nothing to choose.
     holds_out = task.whole_rows and n_rows >= ROWS_TO_HOLD_OUT * tried[0]
-    with showing(wanted.running.verbose):
+    with showing(wanted.running.verbose), comparing(tried):
         if len(tried) > 1 or holds_out:
             return _compare(wanted, task, tried)
         fitted = fit_size(wanted, tried[0], read_rows(task, wanted.spec), task)

@@ -167,23 +167,16 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
         elif column.kind == TEXT and tally.codes and looks_like_numbers(tally, decimal):
             notes.append(_note_numbers(column, tally))
         elif column.kind in (ID, DATE, TEXT):
-            passed.append(_describe_passed(column, tally))
+            passed.append(describe_passed(column, tally))
     if passed:
-        dated = " --numbers COLUMN uses and fills dates." if DATE in kinds else ""
-        notes.append(
-            Note(
-                f"Passed through, not filled: {list_names(passed, MAX_LISTED)}. "
-                f"--categories COLUMN uses and fills one as a category.{dated}"
-            )
-        )
+        notes.append(note_passed(passed, dated=DATE in kinds))
     empty = [c.name for c in columns if c.kind == EMPTY]
     if empty:
         several = len(empty) > 1
         notes.append(
             Note(
                 f"{name_columns(empty)} {'have' if several else 'has'} no value in any row: left "
-                f"empty, because nothing can be learned about {'them' if several else 'it'}.",
-                warning=True,
+                f"empty, because nothing can be learned about {'them' if several else 'it'}."
             )
         )
     twice = sorted({name for name in source.names if source.names.count(name) > 1})
@@ -198,7 +191,16 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
     return notes
 
 
-def _describe_passed(column: Column, tally: Tally) -> str:
+def note_passed(passed: list[str], *, dated: bool = False) -> Note:
+    """Return what is said of columns that are passed through, each with what it is."""
+    dates = " --numbers COLUMN uses and fills dates." * dated
+    return Note(
+        f"Passed through, not filled: {list_names(passed, MAX_LISTED)}. "
+        f"--categories COLUMN uses and fills one as a category.{dates}"
+    )
+
+
+def describe_passed(column: Column, tally: Tally) -> str:
     """Return the name of a column that is passed through, what it is, and its gaps."""
     n = len(tally.codes)
     what = {
@@ -219,8 +221,7 @@ def _note_loose(column: Column, tally: Tally) -> Note:
     return Note(
         f"Column {quote(column.name)}: {count(tally.n_other, 'cell')} that "
         f"{'is' if tally.n_other == 1 else 'are'} no {what}, such as {shown}, "
-        f"{'is' if tally.n_other == 1 else 'are'} taken as missing, as --numbers asks.",
-        warning=True,
+        f"{'is' if tally.n_other == 1 else 'are'} taken as missing, as --numbers asks."
     )
 
 
