@@ -21,6 +21,7 @@ from benchmarks.fillers import CONTESTANTS
 from benchmarks.filling import cells, environments, page, records, summary
 from benchmarks.filling.cells import Cell
 from benchmarks.filling.tables import list_tables
+from gapmix.wording import count
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = (0, 1, 2)
@@ -56,14 +57,17 @@ def run(
     done = list(stored.values())
     todo = sorted(todo, key=lambda cell: cells.guess_seconds(cell, done))
     for number, cell in enumerate(todo, 1):
-        limit = min(given.limit, end - time.monotonic())
-        if limit <= 0:
-            say(f"{given.minutes:g} minutes are over, {len(todo) - number + 1} fillings are left")
-            return
         began = time.monotonic()
-        record = cells.run_cell(cell, pythons[cell.contestant], threads=given.threads, limit=limit)
-        if record["note"].startswith("stopped") and limit < given.limit:
-            continue  # by the end of the minutes, not for being slow
+        limit = min(given.limit, end - began)
+        record = None
+        if limit > 0:
+            python = pythons[cell.contestant]
+            record = cells.run_cell(cell, python, threads=given.threads, limit=limit)
+        if record is None or (record["note"].startswith("stopped") and limit < given.limit):
+            # by the end of the minutes, not for being slow
+            left = count(len(todo) - number + 1, "filling")
+            say(f"{given.minutes:g} minutes are over; left: {left}")
+            return
         records.append(record, given.cache)
         stored[cell.key] = record
         outcome = record["note"] or f"error {record['seen']['rmse'] or 0:.3f}"

@@ -242,12 +242,14 @@ def test_only_what_is_new_stopped_earlier_or_asked_for_again_is_run():
     assert [cells.is_new(failed, 300, again=again) for again in (False, True)] == [False, True]
 
 
-def test_cheap_cells_come_first_and_the_end_of_the_minutes_is_nobodys_fault(monkeypatch, tmp_path):
+def test_cheap_cells_come_first_and_the_end_of_the_minutes_is_nobodys_fault(
+    monkeypatch, tmp_path, capsys
+):
     ran = []
 
     def run_cell(chosen, python, *, threads, limit):
         ran.append(chosen.contestant)
-        note = "stopped after 1 s" if chosen.contestant == "iterative" else ""
+        note = "stopped after 1 s" if chosen.contestant == "extra-trees chain" else ""
         scored = {"rmse": 1.0}
         return {**chosen._asdict(), "seconds": 1, "limit": limit, "note": note, "seen": scored}
 
@@ -257,10 +259,12 @@ def test_cheap_cells_come_first_and_the_end_of_the_minutes_is_nobodys_fault(monk
     pythons = dict.fromkeys(CONTESTANTS, "python")
     accuracy.run(chosen, pythons, {}, given)
     assert ran == ["mean", "iterative", "extra-trees chain"]
-    assert sorted(records.read(tmp_path)) == ["extra-trees chain0", "mean0"]
+    assert sorted(records.read(tmp_path)) == ["iterative0", "mean0"]
+    assert "1 minutes are over; left: 1 filling" in capsys.readouterr().err
     given.minutes = 0
     accuracy.run(chosen, pythons, {}, given)
     assert len(ran) == 3
+    assert "left: 3 fillings" in capsys.readouterr().err
     measured = [{"table": "t", "contestant": "mean", "seconds": 7.0, "limit": 300}]
     assert cells.guess_seconds(chosen[2], measured) == 7.0
 

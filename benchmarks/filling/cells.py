@@ -103,7 +103,7 @@ def run_cell(cell: Cell, python: str, *, threads: int, limit: float) -> dict[str
                 part: _judge(folder / f"{part}.npz", getattr(problem, part), problem)
                 for part in ("seen", "new")
             }
-        except ValueError as error:
+        except (ValueError, IndexError) as error:
             return {**record, "note": f"failed: {error}"}
     return {**record, **answer, **scores}
 

@@ -20,15 +20,19 @@ def install(folder: Path) -> None:
     """Make the environments that are not there; one that fails says why when it is asked for."""
     for found in CONTESTANTS.values():
         place = folder / found.environment
-        if not found.environment or place.exists():
+        note = place / WHY
+        if not found.environment or (place.exists() and not note.exists()):
             continue
         print(f"installing {', '.join(found.packages)} into {place}", file=sys.stderr, flush=True)
         venv.create(place, with_pip=True)
+        note.write_text("pip did not come to an end")
         command = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet"]
         done = subprocess.run([*command, *found.packages], capture_output=True, text=True)
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["no message"]
-            (place / WHY).write_text(f"pip: {lines[-1][:MAX_MESSAGE]}")
+            note.write_text(f"pip: {lines[-1][:MAX_MESSAGE]}")
+        else:
+            note.unlink()
 
 
 def python_of(name: str, folder: Path) -> str:

@@ -25,7 +25,7 @@ def score(
     part: Part, answer: Answer, n_levels: np.ndarray, spread: np.ndarray
 ) -> dict[str, float | None]:
     """Return the scores of a part; None for what there is nothing to judge by."""
-    left = int(np.isnan(answer.filled[part.hidden]).sum())
+    left = int((~np.isfinite(answer.filled[part.hidden])).sum())
     if left:
         raise ValueError(f"{left} of {int(part.hidden.sum())} hidden cells were left as gaps")
     numbers, levels = part.hidden & (n_levels == 0), part.hidden & (n_levels > 0)
@@ -38,7 +38,7 @@ def score(
         ends = answer.low[numbers] / unit, answer.high[numbers] / unit
     completed = answer.filled if answer.draws is None else answer.draws[0]
     has_numbers = error.size > 0
-    return {
+    found = {
         "rmse": float(np.sqrt(np.mean(error**2))) if has_numbers else None,
         "mae": float(np.mean(np.abs(error))) if has_numbers else None,
         "wrong": float(np.mean(answer.filled[levels] != part.truth[levels]))
@@ -48,6 +48,8 @@ def score(
         "coverage": coverage(*ends, truth) if has_numbers and ends is not None else None,
         "energy": table_distance(part, completed, n_levels, spread),
     }
+    # draws that are no numbers are no draws
+    return {name: None if v is None or not np.isfinite(v) else v for name, v in found.items()}
 
 
 def crps(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -80,9 +82,10 @@ def table_distance(
 
     Numbers count in spreads; two different levels are 1 apart.
     """
-    rows = np.flatnonzero(~np.isnan(part.truth).any(axis=1))[:MAX_ROWS]
+    rows = np.flatnonzero(~np.isnan(part.truth).any(axis=1))
     if not rows.size:
         return None
+    rows = rows[:: -(-rows.size // MAX_ROWS)]  # of all parts of the table
     pair = (_spread_out(x[rows], n_levels, spread) for x in (part.truth, completed))
     return energy_distance(*pair)
 

@@ -175,8 +175,9 @@ def summarise(rows: list[Row]) -> list[Line]:
                 middle(beside),
                 _mean(ranks.get(contestant, [])),
                 {
-                    part: _mean([r[f"{part} coverage"] for r in done if r[f"{part} coverage"]])
+                    part: _mean([r[name] for r in done if r[name] is not None])
                     for part in PARTS
+                    for name in [f"{part} coverage"]
                 },
                 median(seconds) if seconds else None,
                 max(seconds, default=None),
