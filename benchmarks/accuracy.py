@@ -21,6 +21,7 @@ from benchmarks.fillers import CONTESTANTS
 from benchmarks.filling import cells, environments, page, records, summary
 from benchmarks.filling.cells import Cell
 from benchmarks.filling.tables import list_tables
+from benchmarks.filling.workers import Workers
 from gapmix.wording import count
 
 RESULTS = Path(__file__).parent / "results"
@@ -48,6 +49,7 @@ def choose(wanted: str | None, there: Sequence[str], what: str) -> list[str]:
 
 def run(
     todo: list[Cell],
+    workers: Workers,
     pythons: dict[str, str],
     stored: dict[str, dict[str, Any]],
     given: argparse.Namespace,
@@ -61,8 +63,7 @@ def run(
         limit = min(given.limit, end - began)
         record = None
         if limit > 0:
-            python = pythons[cell.contestant]
-            record = cells.run_cell(cell, python, threads=given.threads, limit=limit)
+            record = cells.run_cell(cell, workers, pythons[cell.contestant], limit)
         if record is None or (record["note"].startswith("stopped") and limit < given.limit):
             # by the end of the minutes, not for being slow
             left = count(len(todo) - number + 1, "filling")
@@ -124,7 +125,8 @@ def main(arguments: list[str] | None = None) -> None:
     ]
     n_stored = sum(cell.key in stored for cell in every)
     say(f"{len(every)} fillings, {n_stored} stored, {len(todo)} to run now")
-    run(todo, pythons, stored, given)
+    with Workers(given.threads) as workers:
+        run(todo, workers, pythons, stored, given)
     rows = summary.to_rows(stored[cell.key] for cell in every if cell.key in stored)
     document = {
         "date": date.today().isoformat(),

@@ -9,23 +9,27 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer
 
-from benchmarks.limited import run_limited
 from benchmarks.problems import Problem
 from gapmix import GaussianMixture
 
+ROOT = Path(__file__).parent.parent
+MAX_MESSAGE = 120  # letters of an error shown in a table
 KNN_ROWS = 5_000  # its cost grows with the square of the rows
 AMELIA = """
 folder <- commandArgs(trailingOnly = TRUE)[1]
@@ -174,9 +178,7 @@ def fill(problem: Problem, name: str, *, threads: int, limit: float) -> Job:
         np.save(Path(folder) / "table.npy", x)
         seconds, found = [], ""
         for _ in range(filler.repeats):
-            answer = run_limited(
-                "benchmarks.peers", name, folder, threads=filler.threads or threads, limit=limit
-            )
+            answer = _run_limited(name, folder, filler.threads or threads, limit)
             if isinstance(answer, str):
                 return Job(name, None, None, len(x), "; ".join([*notes, answer]))
             seconds.append(float(answer["seconds"]))
@@ -192,6 +194,31 @@ def fill(problem: Problem, name: str, *, threads: int, limit: float) -> Job:
         len(x),
         "; ".join(notes),
     )
+
+
+def _run_limited(name: str, folder: str, threads: int, limit: float) -> dict[str, Any] | str:
+    """Return what the process of a filler printed, or in words why it printed nothing."""
+    command = [sys.executable, "-m", "benchmarks.peers", name, folder, "--threads", str(threads)]
+    variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    pinned = {variable: str(threads) for variable in variables}
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **pinned},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # so that its own children stop with it
+    )
+    try:
+        out, err = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return f"stopped after {limit:g} s"
+    if process.returncode:
+        return f"failed: {err.strip().splitlines()[-1][:MAX_MESSAGE] if err.strip() else ''}"
+    return json.loads(out.strip().splitlines()[-1])
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from benchmarks import accuracy
 from benchmarks.fillers import CONTESTANTS, contract, forest, mixture
-from benchmarks.filling import cells, environments, page, records, scores, summary, tables
+from benchmarks.filling import cells, environments, page, records, scores, summary, tables, workers
 from docs import pages
 
 MIXED = np.array([0, 3, 0, 2])  # levels of two numbers, a category of three and one of two
@@ -224,13 +224,22 @@ def cell(contestant, table="t", key="", seed=0):
 
 def test_cells_run_in_a_process_that_is_stopped_in_time():
     chosen = cells.Cell("iris", "mcar", 0.2, 0, "mean", (150, 4), "k")
-    record = cells.run_cell(chosen, accuracy.sys.executable, threads=1, limit=60)
-    assert record["note"] == ""
-    assert 0.8 < record["seen"]["rmse"] < 1.3
-    assert record["new"]["wrong"] is record["new"]["crps"] is None
-    assert json.loads(json.dumps(record)) == {**record, "shape": [150, 4]}
-    record = cells.run_cell(chosen, accuracy.sys.executable, threads=1, limit=0.01)
-    assert (record["seen"], record["note"]) == (None, "stopped after 0.01 s")
+    python = accuracy.sys.executable
+    with workers.Workers(1) as them:
+        record = cells.run_cell(chosen, them, python, 60)
+        assert record["note"] == ""
+        assert 0.8 < record["seen"]["rmse"] < 1.3
+        assert record["new"]["wrong"] is record["new"]["crps"] is None
+        assert json.loads(json.dumps(record)) == {**record, "shape": [150, 4]}
+        again = cells.run_cell(chosen, them, python, 60)
+        assert (again["seen"], again["new"]) == (record["seen"], record["new"])
+        absent = cells.run_cell(chosen._replace(contestant="HyperImpute"), them, python, 60)
+        assert absent["note"] == "failed: ModuleNotFoundError: No module named 'hyperimpute'"
+        late = cells.run_cell(chosen, them, python, 1e-4)
+        assert (late["seen"], late["note"]) == (None, "stopped after 0.0001 s")
+    with workers.Workers(1) as them:
+        ended = cells.run_cell(chosen, them, "/bin/false", 60)
+        assert ended["note"] == "failed: the process ended with code 1"
 
 
 def test_only_what_is_new_stopped_earlier_or_asked_for_again_is_run():
@@ -247,7 +256,7 @@ def test_cheap_cells_come_first_and_the_end_of_the_minutes_is_nobodys_fault(
 ):
     ran = []
 
-    def run_cell(chosen, python, *, threads, limit):
+    def run_cell(chosen, workers, python, limit):
         ran.append(chosen.contestant)
         note = "stopped after 1 s" if chosen.contestant == "extra-trees chain" else ""
         scored = {"rmse": 1.0}
@@ -257,12 +266,12 @@ def test_cheap_cells_come_first_and_the_end_of_the_minutes_is_nobodys_fault(
     given = accuracy.parse(["--minutes", "1", "--cache", str(tmp_path)])
     chosen = [cell(name) for name in ("extra-trees chain", "iterative", "mean")]
     pythons = dict.fromkeys(CONTESTANTS, "python")
-    accuracy.run(chosen, pythons, {}, given)
+    accuracy.run(chosen, workers.Workers(1), pythons, {}, given)
     assert ran == ["mean", "iterative", "extra-trees chain"]
     assert sorted(records.read(tmp_path)) == ["iterative0", "mean0"]
     assert "1 minutes are over; left: 1 filling" in capsys.readouterr().err
     given.minutes = 0
-    accuracy.run(chosen, pythons, {}, given)
+    accuracy.run(chosen, workers.Workers(1), pythons, {}, given)
     assert len(ran) == 3
     assert "left: 3 fillings" in capsys.readouterr().err
     measured = [{"table": "t", "contestant": "mean", "seconds": 7.0, "limit": 300}]

@@ -1,4 +1,4 @@
-"""Who fills the tables: a module for each kind of contestant, loaded in a process of its own."""
+"""Who fills the tables: a module for each kind of contestant, loaded by another process."""
 
 from __future__ import annotations
 

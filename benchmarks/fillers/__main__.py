@@ -1,19 +1,20 @@
-"""Fill a table in this process: `python -m benchmarks.fillers NAME FOLDER`.
+"""Fill tables as they are asked for, each by a line of JSON: `python -m benchmarks.fillers`.
 
-FOLDER/task.npz holds the rows; answers go to FOLDER/seen.npz and FOLDER/new.npz, times to the
-standard output. Draws and intervals are not part of the times.
+The folder of a request has the rows in task.npz; answers go to seen.npz and new.npz beside it,
+times to the standard output. Draws and intervals are not part of the times.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import os
+import sys
 import time
 import warnings
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -22,34 +23,37 @@ from benchmarks.fillers.contract import Fitted
 
 DRAWS = 20
 COVERAGE = 0.9
+MAX_MESSAGE = 120  # letters of an error
 
 
 def main() -> None:
-    """Fit, fill and tell how long it took."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("name", choices=CONTESTANTS)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
-    given = parser.parse_args()
-    module, settings, *_ = CONTESTANTS[given.name]
+    """Answer requests until there are no more; what goes wrong in a contestant is an answer."""
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)  # what contestants print is not for us
+        warnings.simplefilter("ignore")
+        for line in sys.stdin:
+            try:
+                answer = fill(**json.loads(line))
+            except Exception as error:
+                text = " ".join(f"{type(error).__name__}: {error}".split())
+                answer = {"failed": text[:MAX_MESSAGE]}
+            print(json.dumps(answer), file=answers, flush=True)
+
+
+def fill(name: str, folder: str, seed: int, threads: int) -> dict[str, float]:
+    """Fill seen and new rows; return the seconds that fitting and filling the seen ones took."""
+    module, settings, *_ = CONTESTANTS[name]
     filler = importlib.import_module(f"benchmarks.fillers.{module}")
-    with np.load(given.folder / "task.npz") as task:
+    with np.load(Path(folder) / "task.npz") as task:
         x, new, n_levels = task["seen"], task["new"], task["n_levels"]
-    warnings.simplefilter("ignore")
     warm_up(filler, n_levels)
     wall, processor = time.perf_counter(), _processor()
-    fitted = filler.fit(x, n_levels, given.seed, given.threads, **settings)
-    wall, processor = time.perf_counter() - wall, _processor() - processor
-    for name, rows in (("seen", x), ("new", new)):
-        if name == "seen":
-            filled = fitted.seen
-        elif fitted.fill is None:
-            continue
-        else:
-            filled = fitted.fill(rows)
-        np.savez(given.folder / f"{name}.npz", filled=filled, **_doubt(fitted, rows))
-    print(json.dumps({"seconds": wall, "processor": processor}))
+    fitted = filler.fit(x, n_levels, seed, threads, **settings)
+    times = {"seconds": time.perf_counter() - wall, "processor": _processor() - processor}
+    _write(Path(folder) / "seen.npz", fitted.seen, fitted, x)
+    if fitted.fill is not None:
+        _write(Path(folder) / "new.npz", fitted.fill(new), fitted, new)
+    return times
 
 
 def warm_up(filler: ModuleType, n_levels: np.ndarray) -> None:
@@ -63,14 +67,14 @@ def warm_up(filler: ModuleType, n_levels: np.ndarray) -> None:
     filler.fit(x, n_levels, 0, 1, n_components=2, max_iter=5)
 
 
-def _doubt(fitted: Fitted, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return draws and ends of intervals, those that there are."""
-    found = {}
+def _write(path: Path, filled: np.ndarray, fitted: Fitted, rows: np.ndarray) -> None:
+    """Write what was filled, with draws and ends of intervals if there are any."""
+    found: dict[str, Any] = {"filled": filled}
     if fitted.draw is not None:
         found["draws"] = fitted.draw(rows, DRAWS)
     if fitted.intervals is not None:
         found["low"], found["high"] = fitted.intervals(rows, COVERAGE)
-    return found
+    np.savez(path, **found)
 
 
 def _processor() -> float:

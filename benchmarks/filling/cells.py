@@ -20,7 +20,7 @@ from benchmarks.filling.tables import (
     load_table,
     make_problem,
 )
-from benchmarks.limited import run_limited
+from benchmarks.filling.workers import Workers
 
 
 class Cell(NamedTuple):
@@ -68,13 +68,13 @@ def guess_seconds(cell: Cell, done: Iterable[dict[str, Any]]) -> float:
     return CONTESTANTS[cell.contestant].guess(*cell.shape)
 
 
-def run_cell(cell: Cell, python: str, *, threads: int, limit: float) -> dict[str, Any]:
-    """Return the record of a cell, filled in a process of its own within `limit` seconds."""
+def run_cell(cell: Cell, workers: Workers, python: str, limit: float) -> dict[str, Any]:
+    """Return the record of a cell, filled by a process that has `limit` seconds for it."""
     table = load_table(cell.table)
     problem = make_problem(table, cell.mechanism, cell.rate, cell.seed)
     record: dict[str, Any] = {
         **cell._asdict(),
-        "threads": threads,
+        "threads": workers.threads,
         "limit": limit,
         "note": "",
         "seconds": None,  # by the clock
@@ -86,16 +86,7 @@ def run_cell(cell: Cell, python: str, *, threads: int, limit: float) -> dict[str
         folder = Path(name)
         shown = {"seen": problem.seen.shown, "new": problem.new.shown}
         np.savez(folder / "task.npz", n_levels=problem.n_levels, **shown)
-        seed = ("--seed", str(cell.seed))
-        answer = run_limited(
-            "benchmarks.fillers",
-            cell.contestant,
-            name,
-            *seed,
-            threads=threads,
-            limit=limit,
-            python=python,
-        )
+        answer = workers.fill(python, cell.contestant, folder, seed=cell.seed, limit=limit)
         if isinstance(answer, str):
             return {**record, "note": answer}
         try:

@@ -9,7 +9,7 @@ import venv
 from pathlib import Path
 
 from benchmarks.fillers import CONTESTANTS
-from benchmarks.limited import MAX_MESSAGE
+from benchmarks.fillers.__main__ import MAX_MESSAGE
 from gapmix import GaussianMixtureImputer
 
 FOLDER = Path(__file__).parents[2] / "build" / "rivals"
