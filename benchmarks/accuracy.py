@@ -8,6 +8,7 @@ docs/accuracy.md shows.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections import Counter
@@ -100,6 +101,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Run what is asked for, then write the results of all that is stored."""
     given = parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and so end what was started
     if given.install:
         environments.install(given.environments)
     tables = choose(given.tables, list_tables(), "table")

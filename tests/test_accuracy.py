@@ -264,11 +264,11 @@ def test_cheap_cells_come_first_and_the_end_of_the_minutes_is_nobodys_fault(
 
     monkeypatch.setattr(cells, "run_cell", run_cell)
     given = accuracy.parse(["--minutes", "1", "--cache", str(tmp_path)])
-    chosen = [cell(name) for name in ("extra-trees chain", "iterative", "mean")]
+    chosen = [cell(name) for name in ("extra-trees chain", "iterative plain", "mean")]
     pythons = dict.fromkeys(CONTESTANTS, "python")
     accuracy.run(chosen, workers.Workers(1), pythons, {}, given)
-    assert ran == ["mean", "iterative", "extra-trees chain"]
-    assert sorted(records.read(tmp_path)) == ["iterative0", "mean0"]
+    assert ran == ["mean", "iterative plain", "extra-trees chain"]
+    assert sorted(records.read(tmp_path)) == ["iterative plain0", "mean0"]
     assert "1 minutes are over; left: 1 filling" in capsys.readouterr().err
     given.minutes = 0
     accuracy.run(chosen, workers.Workers(1), pythons, {}, given)
@@ -294,7 +294,7 @@ def made_records():
         "mean": (1.0, 1.0),
         "k-NN 5": (0.9, 0.9),
         "k-NN 10": (0.8, 0.8),
-        "iterative": (0.8, 0.5),
+        "iterative plain": (0.8, 0.5),
         "gapmix": (0.4, 0.5),
         "missForest-like": (0.6, 0.25),
         "HyperImpute": (0.7, None),

@@ -14,49 +14,44 @@ class Contestant(NamedTuple):
     packages: tuple[str, ...] = ("scikit-learn",)  # that count, as pip is told of them
     environment: str = ""  # of its own, with these packages; else the one of gapmix
     guess: Callable[[int, int], float] = lambda n, d: 1e-6 * n * d  # seconds for n rows, d columns
-    categories: str = ""  # what it makes of them
 
 
 # What newer versions of these break: gcimpute calls np.round_, miceforest a private function of
 # LightGBM, and HyperImpute fills with means without a word.
-INDICATORS = "indicators, the largest one wins"
-CODES = "codes, rounded to the nearest"
-OWN = "its own"
 CONTESTANTS = {
     "gapmix quick": Contestant(
-        "mixture", {"effort": "quick"}, (), guess=lambda n, d: 1e-5 * n * d**1.5, categories=OWN
+        "mixture", {"effort": "quick"}, (), guess=lambda n, d: 1e-5 * n * d**1.5
     ),
-    "gapmix": Contestant("mixture", {}, (), guess=lambda n, d: 1e-4 * n * d**1.5, categories=OWN),
+    "gapmix": Contestant("mixture", {}, (), guess=lambda n, d: 1e-4 * n * d**1.5),
     "gapmix best": Contestant(
-        "mixture", {"effort": "best"}, (), guess=lambda n, d: 1e-3 * n * d**1.5, categories=OWN
+        "mixture", {"effort": "best"}, (), guess=lambda n, d: 1e-3 * n * d**1.5
     ),
-    "mean": Contestant("mean", {}, categories="the most frequent level"),
+    "mean": Contestant("mean", {}),
     **{
         f"k-NN {k}": Contestant(
             "neighbours",
             {"n_neighbors": k},
             guess=lambda n, d: 2e-8 * n * n * d,
-            categories=INDICATORS,
         )
         for k in (5, 10, 20)
     },
-    "iterative": Contestant(
-        "chain",
-        {"max_iter": 10},
-        guess=lambda n, d: 1e-6 * n * d**2 + 5e-3 * d,
-        categories="indicators of all levels but one, the largest one wins",
-    ),
+    **{
+        f"iterative {how}": Contestant(
+            "chain",
+            {"scaled": how == "scaled", "max_iter": 10},
+            guess=lambda n, d: 1e-6 * n * d**2 + 5e-3 * d,
+        )
+        for how in ("plain", "scaled")
+    },
     "extra-trees chain": Contestant(
         "chain",
         {"trees": 100, "max_iter": 10},
         guess=lambda n, d: d * (1.0 + 3e-4 * n * d**0.5),
-        categories=CODES,
     ),
     "missForest-like": Contestant(
         "forest",
         {"trees": 100, "max_rounds": 10},
         guess=lambda n, d: d * (1.0 + 4e-4 * n * d**0.5),
-        categories="indicators, forests that vote",
     ),
     "gcimpute": Contestant(
         "copula",
@@ -64,7 +59,6 @@ CONTESTANTS = {
         ("gcimpute", "numpy<2", "pandas<3"),
         "gcimpute",
         lambda n, d: 1e-4 * n * d**1.5,
-        CODES,
     ),
     "miceforest": Contestant(
         "boosted",
@@ -72,7 +66,6 @@ CONTESTANTS = {
         ("miceforest", "lightgbm<4.6", "pandas<3"),
         "miceforest",
         lambda n, d: 2e-4 * n * d + 2.0 * d,
-        OWN,
     ),
     "HyperImpute": Contestant(
         "hyper",
@@ -80,6 +73,5 @@ CONTESTANTS = {
         ("hyperimpute", "numpy<2", "pandas<3", "scikit-learn<1.6"),
         "hyperimpute",
         lambda n, d: 20.0 + 2e-3 * n * d,
-        CODES,
     ),
 }

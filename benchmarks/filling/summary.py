@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 Row = dict[str, Any]  # means over the seeds of a setting and contestant; see FIELDS
 SIMPLE = ("mean", "k-NN", "iterative")
-NEIGHBOURS = "k-NN "  # of how many: the best counts
+SEVERAL = ("k-NN", "iterative")  # with several settings, of which the best counts
 OURS = "gapmix"
 PARTS = ("seen", "new")
 SCORES = ("rmse", "mae", "wrong", "crps", "coverage", "energy")
@@ -40,7 +40,7 @@ class Line(NamedTuple):
 
 
 def to_rows(records: Iterable[dict[str, Any]]) -> list[Row]:
-    """Return a row for each setting and contestant; of the k-NN, the one with the least error."""
+    """Return a row for each setting and contestant; of several settings, the least error."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
         key = (*(record[name] for name in SETTING), record["contestant"])
@@ -48,9 +48,10 @@ def to_rows(records: Iterable[dict[str, Any]]) -> list[Row]:
     rows: dict[tuple[Any, ...], Row] = {}
     for (*setting, contestant), found in groups.items():
         row = _average(found)
-        if contestant.startswith(NEIGHBOURS):
-            row["contestant"] = NEIGHBOURS.strip()
-            row["note"] = row["note"] or contestant.removeprefix(NEIGHBOURS)
+        family, _, settings = contestant.partition(" ")
+        if family in SEVERAL:
+            row["contestant"] = family
+            row["note"] = row["note"] or settings
         key = (*setting, row["contestant"])
         if key not in rows or _error(row) < _error(rows[key]):
             rows[key] = row
