@@ -42,7 +42,6 @@ class Workers:
         request = {"name": contestant, "folder": str(folder), "seed": seed, "threads": self.threads}
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
             line = _read_line(process, limit)
         except BrokenPipeError:
             line = b""
@@ -67,6 +66,7 @@ class Workers:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            bufsize=0,  # nothing is left to be written to one that has ended
             start_new_session=True,  # so that its own children stop with it
         )
         return self._processes[python]
