@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full test-browser lint docs bench experiments clean
+.PHONY: help demo test test-full test-browser lint docs bench accuracy experiments clean
 
 help:
 	@echo "make demo         punch holes into a table, fill them, show how well it went"
@@ -16,6 +16,7 @@ help:
 	@echo "make lint         format, style and types"
 	@echo "make docs         the documentation, into docs/_build/html, in two minutes"
 	@echo "make bench        times beside others, in a quarter of an hour; needs a quiet machine"
+	@echo "make accuracy     fillings beside others', in hours; MINUTES=20 for a part, goes on later"
 	@echo "make experiments  the paper's studies, in half an hour; a second run takes seconds"
 
 $(STAMP): pyproject.toml
@@ -61,6 +62,11 @@ $(DOCS_STAMP): $(STAMP)
 bench: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --editable '.[dev,plot]'
 	$(BIN)/python -m benchmarks.run --all
+
+# Other imputers get environments of their own in build/rivals. GAPMIX_DATA has most of the tables.
+accuracy: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --editable '.[dev,plot]'
+	$(BIN)/python -m benchmarks.accuracy --install $(if $(MINUTES),--minutes $(MINUTES))
 
 # Data: GAPMIX_DATA, else OpenML. The paper's full grids: --full, which takes days.
 experiments: $(STAMP)

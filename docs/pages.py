@@ -1,4 +1,4 @@
-"""Pages made from result files: tables of costs and stability, and the benchmarks.
+"""Pages made from result files: accuracy, costs, stability, and the benchmarks.
 
 Whatever files are there are shown; where there are none, the page says how to make them.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report
+from benchmarks.filling import page
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks" / "results"
@@ -20,6 +21,7 @@ def write_all(folder: Path) -> None:
     """Write every generated page into a folder; those that did not change keep their date."""
     folder.mkdir(exist_ok=True)
     made = {
+        "accuracy.md": page.markdown(BENCHMARKS, "../benchmarks/results/accuracy.png"),
         "benchmarks.md": benchmarks_page(BENCHMARKS),
         "costs.md": costs_table(BENCHMARKS / "costs.json"),
         "stability.md": stability_tables(BENCHMARKS / "stability.json"),
