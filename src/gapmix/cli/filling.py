@@ -31,18 +31,17 @@ from gapmix.storage.tablefiles import Dialect, is_parquet
 from gapmix.tables.coding import (
     Output,
     decode,
+    draw_series,
     encode,
     match_columns,
     output_names,
 )
-from gapmix.tables.dates import write_dates
 from gapmix.tables.marking import read_missing
 from gapmix.tables.scan import scan
 from gapmix.tables.schema import (
     NUMBER,
     UNUSED,
     CallError,
-    Column,
     Note,
     Schema,
     features,
@@ -219,7 +218,7 @@ def sample(
             x = model.sample(empty, 1, _random([seed, number]))[0]
             x = to_possible(model.possible(drawn=True), empty, x)
             cells = [
-                _draw_series(str(f), x[:, f], column)
+                draw_series(str(f), x[:, f], column)
                 if column.kind == NUMBER
                 else pl.Series(str(f), list(column.values or column.levels)).gather(
                     x[:, f].astype(int)
@@ -439,14 +438,6 @@ def _complete(
     if not writing.raw_means:
         filled = to_possible(model.possible(), given, filled)
     return filled[:, back], std
-
-
-def _draw_series(name: str, values: np.ndarray, column: Column) -> pl.Series:
-    """Return numbers that were drawn as a column has them: whole ones whole, dates as dates."""
-    if column.spelling:
-        return write_dates(values, column.spelling).alias(name)
-    series = pl.Series(name, values)
-    return series.round().cast(pl.Int64) if column.whole else series
 
 
 def _random(key: list[int]) -> np.random.RandomState:

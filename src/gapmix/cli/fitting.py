@@ -125,6 +125,7 @@ def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:
     """Return the estimator that is asked for, not fitted."""
     return GaussianMixtureImputer(
         "auto" if fitting.components is None else fitting.components,
+        effort=fitting.effort,
         covariance_type=fitting.covariance_type,
         n_init=fitting.starts,
         max_iter=fitting.max_iter,

@@ -24,8 +24,8 @@ PIECES = Group("Tables in pieces: Parquet, folders of it, .npy", sort_key=4)
 SHOWN = Group("What is shown", sort_key=5)
 DEFAULTS = Fitting()
 OF_A_FIT = (  # what a model that was fitted before is not changed by
-    *("columns", "leave_out", "categories", "components", "covariance", "starts", "max_iter"),
-    *("tol", "strict", "plots"),
+    *("columns", "leave_out", "categories", "components", "effort", "covariance", "starts"),
+    *("max_iter", "tol", "strict", "plots"),
 )
 OF_FILLING = ("bounds", "no_limits", "keep")
 WITH_MODEL = "with --model, which is applied as it was fitted"
@@ -154,6 +154,10 @@ class FitOptions:
         Literal["auto"] | int,
         Parameter(help="Number of Gaussians, or 'auto' to find it on hidden cells", group=MODEL),
     ] = "auto"
+    effort: Annotated[
+        Literal["quick", "default", "best"],
+        Parameter(help="Time to find it in: seconds, more or less, or minutes", group=MODEL),
+    ] = "default"
     covariance: Annotated[
         Literal["full", "tied", "diag", "spherical"],
         Parameter(help="Shape of the covariances", group=MODEL),
@@ -205,6 +209,7 @@ class FitOptions:
             self.bounds,
             None if self.no_limits else "seen",
             plots,
+            self.effort,
         )
 
 

@@ -34,6 +34,7 @@ class Fitting(NamedTuple):
     bounds: tuple[str, ...] = ()  # "column=low:high"
     limits: str | None = "seen"  # None lets fills leave the range seen
     plots: Path | None = None  # folder for pictures
+    effort: str = "default"  # of finding the number of components
 
 
 class Streaming(NamedTuple):

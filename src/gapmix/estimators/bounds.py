@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from gapmix.kinds import (
+    ANY,
     CATEGORY,
     CONSTANT,
     DECLARED,
     EMPTY,
+    NUMBER,
     POSITIVE,
     SHARE,
     TWO_VALUED,
@@ -143,3 +145,27 @@ def find_constants(x: np.ndarray) -> np.ndarray:
     low = np.min(x, axis=0, initial=np.inf, where=observed)
     high = np.max(x, axis=0, initial=-np.inf, where=observed)
     return np.where(low == high, low, np.nan)
+
+
+def store_columns(imputer: Any, seen: tuple[ColumnValues, ...] | None) -> None:
+    """Let an imputer know what its columns show, and so what they are."""
+    names = getattr(imputer, "feature_names_in_", None)
+    d, is_categorical = imputer.n_features_in_, imputer.is_categorical_
+    values = (ColumnValues(),) * d if seen is None else seen
+    kinds = read_kinds(imputer.column_kinds, values, is_categorical, names)
+    declared = set()
+    if isinstance(imputer.column_kinds, dict):
+        declared = {find_column("column_kinds", each, d, names) for each in imputer.column_kinds}
+    # A column that was called numbers may have others than those it shows.
+    imputer.column_values_ = tuple(
+        each._replace(decimals=ANY, values=None)
+        if each.n and j in declared and kinds[j] in (NUMBER, SHARE, POSITIVE)
+        else each
+        for j, each in enumerate(values)
+    )
+    if seen is None:  # nothing is known of the rows
+        kinds = [NUMBER if kind == EMPTY else kind for kind in kinds]
+    keys = range(d) if names is None else names.tolist()
+    imputer.column_kinds_ = dict(zip(keys, kinds, strict=True))
+    constant = [each.low if each.low == each.high else np.nan for each in imputer.column_values_]
+    imputer.constant_ = np.array(constant)

@@ -7,8 +7,8 @@ import copy
 import numpy as np
 
 from gapmix.estimators.base import HANDED_ON
-from gapmix.estimators.bounds import read_bounds
-from gapmix.estimators.imputer import GaussianMixtureImputer, store_columns
+from gapmix.estimators.bounds import read_bounds, store_columns
+from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.shaped import store_shapes
 from gapmix.estimators.validation import column_names

@@ -62,10 +62,14 @@ def glance(estimator: Any) -> str:
 
 
 def list_united(imputer: Any) -> tuple[int, ...]:
-    """Return the sizes of the mixtures that an imputer's mixture averages; none if it is one."""
-    kept = tuple(each.n_components for each in imputer.selection_ if each.share > 0)
-    united = len(kept) > 1 and sum(kept) == len(imputer.mixture_.weights_)
-    return kept if united else ()
+    """Return the sizes of the mixtures that an imputer's mixture averages; none if it is one.
+
+    A size is there once for every start of it.
+    """
+    kept = [each.n_components for each in imputer.selection_ if each.share > 0]
+    n_starts, rest = divmod(len(imputer.mixture_.weights_), max(sum(kept), 1))
+    united = len(kept) * n_starts > 1 and not rest
+    return tuple(size for size in kept for _ in range(n_starts)) if united else ()
 
 
 def best_part(imputer: Any) -> tuple[int, int]:
@@ -79,6 +83,7 @@ def best_part(imputer: Any) -> tuple[int, int]:
         return 0, len(imputer.mixture_.weights_)
     kept = [each for each in imputer.selection_ if each.share > 0]
     best = min(range(len(kept)), key=lambda i: (kept[i].error, -kept[i].log_score))
+    best *= len(sizes) // len(kept)  # the first of its starts
     return sum(sizes[:best]), sum(sizes[: best + 1])
 
 

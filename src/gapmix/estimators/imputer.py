@@ -14,7 +14,7 @@ from gapmix import density
 from gapmix.density import Density
 from gapmix.estimators import checks
 from gapmix.estimators.base import MixtureBased, warn_of_stops
-from gapmix.estimators.bounds import find_column, read_bounds, read_kinds, read_limits
+from gapmix.estimators.bounds import read_bounds, read_limits, store_columns
 from gapmix.estimators.levels import count_levels, is_frame, only_numbers, warn_of_rare
 from gapmix.estimators.random import make_rng
 from gapmix.estimators.returned import (
@@ -35,11 +35,6 @@ from gapmix.estimators.validation import (
 from gapmix.estimators.warning import warn_codes, warn_of_unknown
 from gapmix.fitting.matrix import check_reach
 from gapmix.kinds import (
-    ANY,
-    EMPTY,
-    NUMBER,
-    POSITIVE,
-    SHARE,
     ColumnValues,
     Possible,
     any_fraction,
@@ -429,27 +424,3 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         if not self.indicated_.size:
             return self._restore(X, filled)
         return np.column_stack([self._restore(X, filled), indicators])
-
-
-def store_columns(imputer: GaussianMixtureImputer, seen: tuple[ColumnValues, ...] | None) -> None:
-    """Let an imputer know what its columns show, and so what they are."""
-    names = getattr(imputer, "feature_names_in_", None)
-    d, is_categorical = imputer.n_features_in_, imputer.is_categorical_
-    values = (ColumnValues(),) * d if seen is None else seen
-    kinds = read_kinds(imputer.column_kinds, values, is_categorical, names)
-    declared = set()
-    if isinstance(imputer.column_kinds, dict):
-        declared = {find_column("column_kinds", each, d, names) for each in imputer.column_kinds}
-    # A column that was called numbers may have others than those it shows.
-    imputer.column_values_ = tuple(
-        each._replace(decimals=ANY, values=None)
-        if each.n and j in declared and kinds[j] in (NUMBER, SHARE, POSITIVE)
-        else each
-        for j, each in enumerate(values)
-    )
-    if seen is None:  # nothing is known of the rows
-        kinds = [NUMBER if kind == EMPTY else kind for kind in kinds]
-    keys = range(d) if names is None else names.tolist()
-    imputer.column_kinds_ = dict(zip(keys, kinds, strict=True))
-    constant = [each.low if each.low == each.high else np.nan for each in imputer.column_values_]
-    imputer.constant_ = np.array(constant)

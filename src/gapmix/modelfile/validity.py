@@ -12,8 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gapmix.categories import Tables, count_levels, split
-from gapmix.estimators.bounds import read_bounds
-from gapmix.estimators.imputer import store_columns
+from gapmix.estimators.bounds import read_bounds, store_columns
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.shaped import store_shapes
 from gapmix.estimators.validation import column_names

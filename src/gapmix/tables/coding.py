@@ -20,7 +20,7 @@ from gapmix.tables.cells import (
     refuse_infinite,
     write_numbers,
 )
-from gapmix.tables.dates import fill_dates, read_dates
+from gapmix.tables.dates import fill_dates, read_dates, write_dates
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import (
     NUMBER,
@@ -301,3 +301,11 @@ def _decode_std(cells: Any, spread: np.ndarray, dialect: Dialect | None, output:
         return nw.from_native(texts.scatter(np.flatnonzero(known), written), series_only=True)
     values = [value if ok else None for value, ok in zip(spread.tolist(), known, strict=True)]
     return nw.new_series("std", values, nw.Float64, backend=cells.implementation)
+
+
+def draw_series(name: str, values: np.ndarray, column: Column) -> pl.Series:
+    """Return numbers that were drawn as a column has them: whole ones whole, dates as dates."""
+    if column.spelling:
+        return write_dates(values, column.spelling).alias(name)
+    series = pl.Series(name, values)
+    return series.round().cast(pl.Int64) if column.whole else series
