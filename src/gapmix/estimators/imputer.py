@@ -152,8 +152,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     Notes
     -----
     A column without any value in training is kept and filled with 0, with a warning that names it.
-    A united mixture gives every size the same share; within a row, those that explain it better
-    count more, so filled values, intervals, draws and densities all come from one model.
+    A united mixture gives sizes the shares that fill hidden cells best; within a row, those that
+    explain it better count more, so filled values, intervals, draws and densities all come from one
+    model.
 
     Examples
     --------
