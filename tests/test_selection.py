@@ -211,12 +211,13 @@ def test_growing_goes_on_while_the_log_score_rises():
     assert [each.n_components for each in tried] == [1, 2, 3, 5, 8, 13]
 
 
-def test_the_best_three_share_and_none_for_little():
+def test_the_best_three_share():
     tried = candidates(2.0, 1.0, 1.05, 1.02, 1.08)
     best = choose_best(tried, average=True)
     assert best == [2, 4, 3]
-    shares = [each.share for each in share(tried, best, np.array([0.7, 0.27, 0.03]))]
-    assert shares == pytest.approx([0, 0.7 / 0.97, 0, 0.27 / 0.97, 0])
+    assert [each.share for each in share(tried, best, np.array([0.7, 0.3, 0.0]))] == [
+        *(0.0, 0.7, 0.0, 0.3, 0.0)
+    ]
     assert [each.share for each in share(tried, best, None)] == pytest.approx(
         [0, 1 / 3, 1 / 3, 1 / 3, 0]
     )

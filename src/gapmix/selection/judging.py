@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import logsumexp
 
 from gapmix import density
 from gapmix.categories import TINY
@@ -16,7 +16,7 @@ from gapmix.selection.sizes import measure_spread
 
 MANY_JUDGED = 3_000  # rows are enough to judge by
 EVEN_CELLS = 5.0  # hidden cells that speak for equal shares
-FLATTEST = 4.0  # log odds of shares at most
+STEPS = 10  # from no share to all
 
 
 class Hidden(NamedTuple):
@@ -117,9 +117,10 @@ def measure_loss(cells: Hidden, told: Told) -> float:
 
 
 def find_shares(cells: Hidden, told: Sequence[Told]) -> np.ndarray:
-    """Return the shares (S,) with which the union of mixtures tells hidden cells best.
+    """Return the shares (S,), in tenths, with which a union of mixtures tells hidden cells best.
 
-    A few hidden cells say little about that: then shares are nearly equal.
+    A few hidden cells say little about that: then shares are nearly equal. All ways to share are
+    tried: what a search finds would depend on rounding, and so on units and the order of columns.
     """
     n = len(told)
     if n == 1 or not len(cells.x):
@@ -127,16 +128,9 @@ def find_shares(cells: Hidden, told: Sequence[Told]) -> np.ndarray:
     equal = measure_loss(cells, unite_told(told, np.full(n, 1.0 / n)))
     toll = EVEN_CELLS / float(cells.weight @ cells.hidden.sum(axis=1)) * equal
 
-    def loss(odds: np.ndarray) -> float:
-        logs = log_softmax(np.append(odds, 0.0))
-        uneven = -float(logs.mean()) - np.log(n)  # 0 for equal shares
-        return measure_loss(cells, unite_told(told, np.exp(logs))) + toll * uneven
+    def loss(shares: np.ndarray) -> float:
+        uneven = n * float(shares @ shares) - 1.0  # 0 for equal shares
+        return measure_loss(cells, unite_told(told, shares)) + toll * uneven
 
-    found = minimize(
-        loss,
-        np.zeros(n - 1),
-        method="L-BFGS-B",
-        bounds=[(-FLATTEST, FLATTEST)] * (n - 1),
-        options={"maxiter": 20},
-    )
-    return softmax(np.append(found.x, 0.0))
+    ways = (each for each in product(range(STEPS + 1), repeat=n) if sum(each) == STEPS)
+    return min((np.array(way) / STEPS for way in ways), key=loss)

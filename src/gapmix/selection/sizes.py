@@ -18,8 +18,7 @@ ROWS_PER_COMPONENT = 10  # sizes with fewer rows for a component are not tried
 PATIENCE = 2  # sizes in a row that may bring no gain over the best one so far
 SMALLEST_GAIN = 0.0025  # of the loss: less is not worth a larger size,
 SMALLEST_LOG_GAIN = 0.01  # and of the log score, in nats of a cell
-N_UNITED = 3  # sizes united,
-SMALLEST_SHARE = 0.05  # unless they would have less
+N_UNITED = 3  # sizes united
 N_QUANTILES = 201  # of the widths that calibrate intervals
 PRIOR_CELLS = 100  # what expected widths count for beside them
 LARGEST_COVERAGE = 1.0 - 1e-9
@@ -102,8 +101,7 @@ def share(
     """Return the candidates with shares (S,) for the best, equal ones if none are given."""
     if shares is None:
         shares = np.full(len(best), 1.0 / len(best))
-    worthy = np.where(shares >= SMALLEST_SHARE, shares, 0.0)
-    of_size = dict(zip(best, (worthy / worthy.sum()).tolist(), strict=True))
+    of_size = dict(zip(best, shares.tolist(), strict=True))
     return tuple(each._replace(share=of_size.get(each.n_components, 0.0)) for each in tried)
 
 
