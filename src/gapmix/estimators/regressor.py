@@ -62,7 +62,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     mixture_ : GaussianMixture
         The joint density: the columns of X, then those of y.
     selection_ : tuple of Candidate
-        The sizes tried; empty if the size was given.
+        The sizes tried; empty if no sizes were compared.
     n_components_ : int
         Number of components of the mixture.
     categories_ : list of ndarray
