@@ -18,7 +18,7 @@ from gapmix.parameters import Parameters
 from gapmix.plan import rows as rows_module
 from gapmix.plan.patterns import find_patterns
 from gapmix.plan.planner import make_plan
-from gapmix.plan.rows import prepare_rows, restore_order
+from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS, Solver, naive
 from gapmix.statistics import zero_statistics
 from gapmix.structures.regularizer import Regularizer
@@ -97,7 +97,7 @@ def one_step(name, X, weight, mixture, covariance_type="full", ridge=0.0):
     settings = Settings(Regularizer(np.full(X.shape[1], ridge)))
     updated = m_step(solver.moments(prepared, statistics), parameters, settings)
     new = (updated.weights, updated.means, as_matrices(updated))
-    return float(statistics.log_likelihood), restore_order(resp, rows), new
+    return float(statistics.log_likelihood), resp[np.argsort(rows.patterns.order)], new
 
 
 def complete(name, X, mixture):
@@ -114,7 +114,7 @@ def complete(name, X, mixture):
     )
     means = parameters.means[:, None]
     back = [
-        restore_order(each, rows)
+        each[np.argsort(rows.patterns.order)]
         for each in (log_density, *map(_rows_first, (deviation, variance)))
     ]
     return (

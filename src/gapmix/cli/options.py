@@ -156,7 +156,7 @@ class FitOptions:
     ] = "auto"
     effort: Annotated[
         Literal["quick", "default", "best"],
-        Parameter(help="Time to find it in: seconds, more or less, or minutes", group=MODEL),
+        Parameter(help="Work to find it: none (one Gaussian), some, or minutes", group=MODEL),
     ] = "default"
     covariance: Annotated[
         Literal["full", "tied", "diag", "spherical"],
@@ -169,7 +169,7 @@ class FitOptions:
         DEFAULTS.max_iter
     )
     tol: Annotated[
-        float, Parameter(help="Stop when an iteration gains less than this per row", group=MODEL)
+        float, Parameter(help="Stop when less than this seems left to gain per row", group=MODEL)
     ] = DEFAULTS.tol
     bounds: Annotated[
         tuple[str, ...],

@@ -62,7 +62,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     n_components : int or 'auto', default='auto'
         Number of components. 'auto' compares a growing range of sizes on hidden cells.
     average : bool, default=True
-        With 'auto', unite the best three sizes into one mixture; False keeps the best alone.
+        With 'auto', unite the best sizes, up to three; False keeps the best alone.
     max_components : int or None, default=None
         With 'auto', the largest size to try; None leaves it to `effort`, which goes up to 55, or 89
         with 'best', while it pays.
@@ -111,11 +111,12 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         The fitted mixture, of the columns and, with `use_target`, the targets after them; columns
         that `column_shapes_` transforms are in it as transformed.
     selection_ : tuple of Candidate
-        The sizes tried: n_components, error, log_score, n_iter, seconds, share. Empty if the
-        size was given. `pandas.DataFrame(imputer.selection_)` shows it as a table.
+        The sizes tried: n_components, error, log_score, n_iter, seconds, share, loss. Empty if
+        there was one to try only: given, that of 'quick', or with fewer than 20 rows.
+        `pandas.DataFrame(imputer.selection_)` shows it as a table.
     calibration_ : ndarray of shape (n_features, n_coverages), or None
         Coverage to ask of the model for coverages from 0 to 1, found on hidden cells of each
-        column; None if the size was given.
+        column; None if no sizes were compared.
     n_components_ : int
         Number of components of the mixture.
     n_iter_ : int

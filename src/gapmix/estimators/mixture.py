@@ -128,7 +128,7 @@ class GaussianMixture(FittedMixture):
         Number of threads, or of workers with 'dask'; None uses all cores. The result does not
         depend on it.
     checkpoint : str or path, default=None
-        A file that holds the state of the fit, written every few iterations or minutes. If it is
+        A file that holds the state of the fit, written every 5 iterations or 60 s. If it is
         there when `fit` is called with the same data and parameters, the fit goes on from it, to
         the same bits as if it had never stopped; that of another fit is refused. `tol` and
         `max_iter` may change, and `random_state=None` takes the seed of the file. Delete it to

@@ -38,7 +38,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     n_components : int or 'auto', default='auto'
         Number of components. 'auto' compares a growing range of sizes on hidden targets.
     average : bool, default=True
-        With 'auto', unite the best three sizes into one mixture; False keeps the best alone.
+        With 'auto', unite the best sizes, up to three; False keeps the best alone.
     max_components : int or None, default=None
         With 'auto', the largest size to try; None leaves it to `effort`, which goes up to 55, or 89
         with 'best', while it pays.
@@ -62,7 +62,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     mixture_ : GaussianMixture
         The joint density: the columns of X, then those of y.
     selection_ : tuple of Candidate
-        The sizes tried; empty if the size was given.
+        The sizes tried; empty if no sizes were compared.
     n_components_ : int
         Number of components of the mixture.
     categories_ : list of ndarray

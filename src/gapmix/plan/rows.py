@@ -193,13 +193,6 @@ def compress_rows(
     return np.concatenate(pieces), np.concatenate(weights), same
 
 
-def restore_order(sorted_values: np.ndarray, rows: Rows) -> np.ndarray:
-    """Return values per row (n, ...) in the order the rows had before sorting."""
-    original = np.empty_like(sorted_values)
-    original[rows.patterns.order] = sorted_values
-    return original
-
-
 def deal_queues(rows: Rows) -> list[tuple[Block, ...]]:
     """Deal the blocks to queues in turn, because neighbouring blocks cost alike.
 

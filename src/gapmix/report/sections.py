@@ -195,7 +195,7 @@ def _tell_united(facts: ModelFacts) -> str:
         return ""
     return (
         f"Filling averages mixtures of {listed([str(size) for size in facts.united])} Gaussians, "
-        "which were about equally good on hidden cells: that is safer than to rely on one. Shown "
+        "with the shares that filled hidden cells best: that is safer than to rely on one. Shown "
         "here is the one that was best."
     )
 

@@ -116,8 +116,8 @@ def fit_size(
 def choose(wanted: Wanted, task: Task) -> Chosen:
     """Fit a mixture of the size asked for, or of sizes that prove good.
 
-    With "auto", sizes are compared on cells hidden from them, and the best three are fitted again
-    to everything, from where they were, and united.
+    With "auto", sizes are compared on cells hidden from them, and the best, up to three, are fitted
+    again to everything and united.
     """
     useful = are_useful(task.x, task.weight)
     if useful.any() and not useful.all():  # as if the others were not there
