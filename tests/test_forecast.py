@@ -11,14 +11,11 @@ from sklearn.impute import KNNImputer
 from sklearn.preprocessing import StandardScaler
 
 from gapmix import GaussianMixtureImputer
-from gapmix.cli.fitting import FitSummary
 from gapmix.cli.forecast import FitWork, Forecast
-from gapmix.cli.results import _fit_rows
 from gapmix.cli.screen import Screen
 from gapmix.em.records import Iteration
 from gapmix.evaluate.contenders import default_imputers
 from gapmix.fitting.progress import Event, listening
-from gapmix.selection import Candidate
 
 SIZES = (1, 2, 3, 5, 8, 13, 21, 34, 55)
 RECORDED = {  # by table: seconds in all; components, iterations, seconds at the first and the last
@@ -219,11 +216,3 @@ def test_rivals_tell_how_far_they_are_and_fill_as_ever():
     np.testing.assert_allclose(near, whole, rtol=1e-12)
     plain = rivals["iterative"].imputer.fit_transform(x)
     np.testing.assert_array_equal(in_turn, plain)
-
-
-def test_a_fit_that_ended_early_is_told_what_lets_it_climb_on():
-    given = FitSummary(2, 8, False, False, "", 0.0, 1.0)
-    found = given._replace(selection=(Candidate(2, 0.5, 0.0, 8, 1.0, share=1.0),))
-    for fit, options in ((given, "--max-iter"), (found, "--effort best or --max-iter")):
-        ((_, told),) = _fit_rows(fit, verbose=False)
-        assert f"; {options} allows more" in told

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from gapmix.cli.models import columns_to_plain, marks_to_parameter
 from gapmix.cli.reading import OpenTable, read_bounds, require_columns
 from gapmix.cli.requests import Fitting, Watch
+from gapmix.estimators.glance import is_complete
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.levels import too_many_levels
 from gapmix.fitting.progress import Event, listening
@@ -62,7 +63,7 @@ class Ear:
         return FitSummary(
             len(mixture.weights_),
             mixture.n_iter_,
-            bool(mixture.converged_),
+            is_complete(imputer) and not self._interrupted,
             self._interrupted,
             mixture.stop_reason_,
             float(mixture.history_[-1].log_likelihood),

@@ -86,12 +86,10 @@ def _fit_rows(fit: Any, verbose: bool) -> list[tuple[str, str]]:
     if fit.interrupted:
         rows.append(("Fit", "interrupted, best so far kept"))
     elif not fit.converged:
-        # A size that was found climbs as far as the effort allows, whatever --max-iter is.
-        options = "--effort best or --max-iter" if fit.selection else "--max-iter"
         rows.append(
             (
                 "Fit",
-                f"ended after {count(fit.n_iter, 'iteration')}, before it converged; {options} "
+                f"ended after {count(fit.n_iter, 'iteration')}, before it converged; --max-iter "
                 "allows more, which may change filled cells a little",
             )
         )

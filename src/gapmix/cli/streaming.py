@@ -225,7 +225,8 @@ def _fit(
     mixture.set_params(engine="threads", n_jobs=None, checkpoint=None)  # it goes to other places
     imputer = as_imputer(mixture, imputer, seen)
     imputer.columns_ = columns_to_plain(schema)
-    return PiecesAndModel(table, imputer, ear.sum_up(imputer))
+    summary = ear.sum_up(imputer)._replace(converged=bool(mixture.converged_))
+    return PiecesAndModel(table, imputer, summary)
 
 
 def _list_parts(fitting: Fitting) -> tuple[str, ...]:

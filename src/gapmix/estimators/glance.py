@@ -10,6 +10,7 @@ from sklearn import get_config
 from sklearn.utils import estimator_html_repr
 
 from gapmix.plan.patterns import count_rows
+from gapmix.selection.effort import EFFORTS
 
 MAX_CLASSES = 10
 CELL = "padding:.15em 1em .15em 0;text-align:left;vertical-align:top;border:0;background:none"
@@ -70,6 +71,12 @@ def list_united(imputer: Any) -> tuple[int, ...]:
     n_starts, rest = divmod(len(imputer.mixture_.weights_), max(sum(kept), 1))
     united = len(kept) * n_starts > 1 and not rest
     return tuple(size for size in kept for _ in range(n_starts)) if united else ()
+
+
+def is_complete(imputer: Any) -> bool:
+    """Tell whether a fit converged, or climbed as far as the choice of its size lets it."""
+    planned = bool(imputer.selection_) and imputer.max_iter > EFFORTS[imputer.effort].kept.least
+    return planned or bool(imputer.mixture_.converged_)
 
 
 def best_part(imputer: Any) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.estimators.glance import best_part, list_united
+from gapmix.estimators.glance import best_part, is_complete, list_united
 from gapmix.estimators.shaped import find_centers
 from gapmix.report.subject import Subject
 from gapmix.selection.sizes import measure_spread
@@ -49,6 +49,7 @@ class ModelFacts(NamedTuple):
         Profile, ...
     ]  # of all components; of the best of the sizes if there are several
     deviations: np.ndarray  # (K, d) components in the order of the profiles
+    is_complete: bool  # the fit converged, or ended when it was to end
 
 
 def describe_model(subject: Subject) -> ModelFacts:
@@ -79,7 +80,7 @@ def describe_model(subject: Subject) -> ModelFacts:
         )
         for k in range(len(order))
     )
-    return ModelFacts(list_united(imputer), profiles, deviations)
+    return ModelFacts(list_united(imputer), profiles, deviations, is_complete(imputer))
 
 
 def _find_levels(subject: Subject, component: int) -> tuple[LevelMark, ...]:

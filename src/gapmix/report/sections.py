@@ -204,7 +204,7 @@ def _tell_end(facts: ModelFacts, mixture: GaussianMixture) -> str:
     ended = str(mixture.stop_reason_)
     if not facts.united:
         ended = f"{count(mixture.n_iter_, 'iteration')}; {ended}"
-    if not mixture.converged_:
+    if not facts.is_complete:
         ended += ". The fit did not converge: more iterations may change the result a little"
     return ended
 

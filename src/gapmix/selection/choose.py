@@ -216,12 +216,13 @@ def _fit_within(
     before: Fitted | None = None,
 ) -> Fitted:
     """Return a mixture fitted in as many iterations as may be spent."""
-    allowed = count_iterations(spend, matrix.patterns, n_components)
-    if allowed >= wanted.spec.max_iter:
-        return fit_size(wanted, n_components, matrix, task, before)
+    most = wanted.spec.max_iter
+    allowed = min(most, count_iterations(spend, matrix.patterns, n_components))
     limited = wanted._replace(spec=wanted.spec._replace(max_iter=allowed))
     fitted = fit_size(limited, n_components, matrix, task, before)
-    return fitted._replace(advice="")  # it stopped early because it was told to
+    if most <= spend.least:
+        return fitted
+    return fitted._replace(advice="")  # it ended when it was to end
 
 
 def _hide(task: Task, rng: np.random.Generator) -> np.ndarray:
