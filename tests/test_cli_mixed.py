@@ -353,6 +353,11 @@ def test_tables_in_pieces_say_what_they_leave(gapmix, tmp_path):
         assert f"{option[0]} needs the whole table" in ran.err
     impute(gapmix, tmp_path, "csv", "--save-model", "m", *FIT)
     ran = gapmix(tmp_path, "impute", "t.parquet", "-o", "q.parquet", "-m", "m", *more[:2])
+    assert ran.code == 1
+    assert "the model knows it as text, such as 'false', and this table has it as bool" in ran.err
+    ran = gapmix(tmp_path, "fit", "t.parquet", "-o", "n", *more)
+    assert ran.code == 0, ran.err
+    ran = gapmix(tmp_path, "impute", "t.parquet", "-o", "q.parquet", "-m", "n", *more[:2])
     assert ran.code == 0, ran.err
     assert not read(tmp_path / "q.parquet")["city"].null_count()
 

@@ -269,6 +269,22 @@ def refuse_options(roles: Roles) -> None:
             raise CallError(f"{option} {WHOLE}")
 
 
+def refuse_other_levels(schema: Schema, layout: Layout) -> None:
+    """Raise an error about a category that the table has in another type than the model."""
+    for j, column in enumerate(schema.columns):
+        if column.kind != CATEGORY or layout.types is None:
+            continue
+        known, found = isinstance(column.values[0], str), _kind(layout, j) == PLAIN
+        if known != found:
+            kinds = {True: "text", False: str(layout.types.field(j).type)}
+            was = "text" if known else type(column.values[0]).__name__
+            raise TableError(
+                f"Column {quote(column.name)}: the model knows it as {was}, such as "
+                f"{quote(str(column.values[0]))}, and this table has it as {kinds[found]}. "
+                "Fit a model to a Parquet file, or store the column as the model knows it."
+            )
+
+
 def open_pieces(
     path: Path, layout: Layout, schema: Schema, names: Sequence[str], memory: int
 ) -> PieceTable:

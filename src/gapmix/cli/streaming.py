@@ -43,6 +43,7 @@ from gapmix.cli.pieces import (
     polars_types,
     read_layout,
     refuse_options,
+    refuse_other_levels,
     refuse_unknown,
 )
 from gapmix.cli.reading import find_limit, read_bounds
@@ -346,6 +347,7 @@ def _match(
     found = count_missing(match_columns(schema, layout.names).schema, layout)
     apply_options(imputer, fitting, found)
     refuse_unknown([c.name for c in schema.columns if c.kind == NUMBER], layout)
+    refuse_other_levels(found, layout)
     names = [column.name for column in schema.columns if column.kind in USED]
     tell_extra(found, watch)
     return PiecesAndModel(open_pieces(place, layout, found, names, _memory(reading)), imputer, None)
