@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 
@@ -92,6 +94,7 @@ def main() -> None:
         parser.add_argument(option, action="store_true")
     given = parser.parse_args()
     contestants = list_contestants(best=given.best, trees=given.trees)
+    warnings.simplefilter("ignore", ConvergenceWarning)
     GaussianMixtureImputer(2, max_iter=2).fit(draw(300, 4)[0])  # kernels are compiled
     for n, d in SIZES:
         if given.seconds:

@@ -245,7 +245,8 @@ def _calibrate(model: Density, sample: Task, cells: Hidden) -> np.ndarray | None
         return None
     ends = [cells.x[row]]
     if sample.possible is not None:
-        ends = list(find_spans(sample.possible, ends[0]))
+        low, high = find_spans(sample.possible, ends[0])
+        ends = [low] if np.array_equal(low, high, equal_nan=True) else [low, high]
     below = [density.distribution(model, cells.shown[row], each)[judged[row]] for each in ends]
     widths = np.maximum(np.maximum(2.0 * below[0] - 1.0, 1.0 - 2.0 * below[-1]), 0.0)
     at, column = np.nonzero(judged)

@@ -14,7 +14,6 @@ from gapmix.categories import TINY
 from gapmix.density import Density
 from gapmix.selection.sizes import measure_spread
 
-MANY_JUDGED = 3_000  # rows are enough to judge by
 EVEN_CELLS = 5.0  # hidden cells that speak for equal shares
 STEPS = 10  # from no share to all
 
@@ -42,12 +41,11 @@ class Told(NamedTuple):
 def hide_from(
     x: np.ndarray, weight: np.ndarray, hidden: np.ndarray, n_levels: np.ndarray | None
 ) -> Hidden:
-    """Return the rows of a table that have hidden cells, or enough of them."""
+    """Return the rows of a table that have hidden cells."""
     spread = measure_spread(x, weight)
     if n_levels is not None:
         spread = np.where(n_levels > 0, 0.0, spread)
     rows = np.flatnonzero(hidden.any(axis=1))
-    rows = rows[:: -(-len(rows) // MANY_JUDGED)] if len(rows) > MANY_JUDGED else rows
     x, hidden = x[rows], hidden[rows]
     return Hidden(x, np.where(hidden, np.nan, x), hidden, weight[rows], spread, n_levels)
 
