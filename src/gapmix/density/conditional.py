@@ -123,9 +123,10 @@ def fill(
                 variance += resp[:, k, None] * (within + (each[k] - mean) ** 2)
             std = np.where(observed, 0.0, np.sqrt(variance))
             result.std[row] = std if units is None else std * units.scale
+        pattern = expand(np.arange(len(block.observed)), block)
         for j, shape in shaped:
             gap = np.flatnonzero(~observed[:, j])
-            within = np.stack([expand(v, block)[gap, j] for v in completed.variance])
+            within = completed.variance[:, pattern[gap], j]
             scale, center = (1.0, 0.0) if units is None else (units.scale[j], units.center[j])
             parts = resp[gap].T, each[:, gap, j] * scale + center, np.sqrt(within) * scale
             result.mean[row[gap], j], variance = mean_and_variance(shape, *parts)
@@ -159,7 +160,8 @@ def quantiles(
         completed, resp = _complete(ready, block, spread=True)
         row, column = np.nonzero(~expand(block.observed, block))
         mean = completed.deviation[:, row, column] + means[:, column]  # (K, cells)
-        within = np.stack([expand(each, block)[row, column] for each in completed.variance])
+        pattern = expand(np.arange(len(block.observed)), block)
+        within = completed.variance[:, pattern[row], column]
         for each, level in zip(result, levels, strict=True):
             inside = np.zeros(block.x.shape)
             parts = resp[row].T, mean, np.sqrt(within)

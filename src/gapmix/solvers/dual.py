@@ -24,7 +24,7 @@ from gapmix.kernels.blas import add_products
 from gapmix.kernels.records import Components, Places, Solved, Sums
 from gapmix.kernels.twins import empty_packed
 from gapmix.parameters import Factored, Parameters
-from gapmix.plan.layout import Batches
+from gapmix.plan.layout import Batches, Group
 from gapmix.plan.rows import Block, expand
 from gapmix.solvers import root_form
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
@@ -316,22 +316,45 @@ def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Comple
     m = block.n_missing_side
     deviation = np.empty((n_components, len(block.x), d))
     variance = np.zeros((n_components, len(block.observed), d))
+    groups = block.groups if spread else ()
     for kept in seen.kept:
         if isinstance(kept, KeptRoot):
             k, rows = kept.component, kept.kept.rows
             deviation[k, :m] = rows[:m]
             deviation[k, m:] = rows[m:] @ prepared.factored.chol[k].T
+            if spread:
+                variance[k] = root_form.variances(prepared.factored, block, k)
             continue
         for c, k in enumerate(kept.chosen):
             deviation[k, :m] = kept.rows[c, :m]
             if m < len(block.x):
                 dense = _dense_solution(block, kept.solved.solution[c])
                 deviation[k, m:] = dense[m:] @ prepared.factored.sigma[k]
+            if spread:
+                variance[k] = _variances(prepared.components, block, groups, k)
     for k, mean in enumerate(prepared.means):
         deviation[k] = np.where(observed, block.x - mean, deviation[k])
-        if spread:  # once, not in every iteration: the careful form is fast enough for all
-            variance[k] = root_form.variances(prepared.factored, block, k)
     return Completed(seen.log_density, deviation, variance)
+
+
+def _variances(
+    components: Components, block: Block, groups: tuple[Group, ...], k: int
+) -> np.ndarray:
+    """Return the conditional variances of all variables, (P_b, d), 0 where observed."""
+    prec, sigma = components.prec[k], components.sigma[k]
+    result = np.zeros(block.observed.shape)
+    for group in groups:
+        s = group.variables
+        if group.missing_side:
+            inverse = np.linalg.inv(prec[s[:, :, None], s[:, None, :]])
+            result[group.pattern[:, None], s] = np.diagonal(inverse, axis1=1, axis2=2)
+        else:
+            cross = sigma[s]  # (B, k, d)
+            solved = np.linalg.solve(sigma[s[:, :, None], s[:, None, :]], cross)
+            left = np.diagonal(sigma) - np.einsum("bkd,bkd->bd", cross, solved)
+            result[group.pattern] = np.maximum(left, 0.0)
+    result[block.observed] = 0.0
+    return result
 
 
 def _dense_solution(block: Block, solution: np.ndarray) -> np.ndarray:
