@@ -119,9 +119,7 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
     With "auto", sizes are compared on cells hidden from them, and the best, up to three, are fitted
     again to everything and united.
     """
-    useful = are_useful(task.x, task.weight)
-    if useful.any() and not useful.all():  # as if the others were not there
-        task = task._replace(x=task.x[useful], weight=task.weight[useful])
+    task = only_useful(task)
     n_rows = _count_rows(task)
     if wanted.n_components == "auto":
         most = wanted.effort.max_components
@@ -141,7 +139,7 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
 
 def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     rng = np.random.default_rng([wanted.seed, 1])
-    sample = _sample_rows(task, rng, wanted.effort.max_rows)
+    sample = sample_rows(task, rng, wanted.effort.max_rows)
     hidden = _hide(sample, rng)
     cells = judging.hide_from(sample.x, sample.weight, hidden, sample.n_levels)
     shown = sample._replace(x=np.where(hidden, np.nan, sample.x))
@@ -275,7 +273,15 @@ def _count_rows(task: Task) -> int:
     return len(np.unique(rows))
 
 
-def _sample_rows(task: Task, rng: np.random.Generator, max_rows: int) -> Task:
+def only_useful(task: Task) -> Task:
+    """Return the task as if rows that say nothing were not there, unless none says anything."""
+    useful = are_useful(task.x, task.weight)
+    if useful.all() or not useful.any():
+        return task
+    return task._replace(x=task.x[useful], weight=task.weight[useful])
+
+
+def sample_rows(task: Task, rng: np.random.Generator, max_rows: int) -> Task:
     """Return the task on some of its rows if it has very many."""
     n = len(task.x)
     if n <= max_rows:

@@ -17,9 +17,16 @@ import numpy as np
 
 from gapmix import density
 from gapmix.fitting.climb import CollapsedFitError
-from gapmix.fitting.matrix import are_useful
 from gapmix.kinds import NUMBER, POSITIVE, SHARE, WHOLE, ColumnValues
-from gapmix.selection.choose import Task, Wanted, fit_size, model_of, read_rows
+from gapmix.selection.choose import (
+    Task,
+    Wanted,
+    fit_size,
+    model_of,
+    only_useful,
+    read_rows,
+    sample_rows,
+)
 from gapmix.selection.hiding import hide
 from gapmix.selection.sizes import measure_spread
 from gapmix.shapes import (
@@ -115,7 +122,7 @@ def choose_shapes(
     if task.x.shape[1] > MAX_COLUMNS or STRUCTURES[wanted.spec.covariance_type].COMMON_UNITS:
         return ()
     rng = np.random.default_rng([wanted.seed, 2])
-    sample = _sample_rows(task, rng)
+    sample = sample_rows(only_useful(task), rng, MAX_ROWS)
     options = list_options(sample, columns)
     if not options:
         return ()
@@ -141,13 +148,6 @@ def choose_shapes(
     except CollapsedFitError:  # a table that small mixtures cannot tell about
         return ()
     return best.shapes if _is_better(best, plain, weight) else ()
-
-
-def _sample_rows(task: Task, rng: np.random.Generator) -> Task:
-    rows = np.flatnonzero(are_useful(task.x, task.weight))
-    if len(rows) > MAX_ROWS:
-        rows = np.sort(rng.choice(rows, MAX_ROWS, replace=False))
-    return task._replace(x=task.x[rows], weight=task.weight[rows])
 
 
 def list_options(sample: Task, columns: Sequence[Column | None]) -> list[dict[int, Shape]]:

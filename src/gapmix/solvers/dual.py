@@ -238,7 +238,7 @@ def accumulate(
     by_component = np.ascontiguousarray(resp.T)  # (K, n_b)
     matters = by_component > NEGLIGIBLE * by_component.max(axis=1, keepdims=True)
     r = np.where(matters, by_component, 0.0)
-    sums = Sums(*(getattr(total, name) for name in Sums._fields))
+    sums = sums_of(total)
     for i, kept in enumerate(visit.kept):
         visit.kept[i] = None  # the next block needs as much memory
         if isinstance(kept, KeptRoot):
@@ -251,6 +251,11 @@ def accumulate(
         kernels.load("lanes").add_block(block.batches, chosen, kept.solved, r, sums)
         for c, large in enumerate(kept.large):
             _add_large(block.batches, kept.solved.solution[c], large, chosen[c], r, sums)
+
+
+def sums_of(total: Statistics) -> Sums:
+    """Return what kernels add to."""
+    return Sums(*(getattr(total, name) for name in Sums._fields))
 
 
 def add_completed(

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.kernels.records import Sums
 from gapmix.parameters import Factored
 from gapmix.plan.forests import Route
 from gapmix.plan.rows import Block
@@ -189,7 +188,7 @@ def accumulate(
     """Add sums of rows by matrix products, and sums of inverses telescoped over the routes."""
     m = block.n_missing_side
     by_component = np.ascontiguousarray(resp.T)  # (K, n_b)
-    sums = Sums(*(getattr(total, name) for name in Sums._fields))
+    sums = dual.sums_of(total)
     for k, kept in enumerate(visit.kept):
         r = by_component[k]
         if isinstance(kept, root_form.Kept):
