@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from gapmix.estimators.levels import is_numeral
 from gapmix.estimators.marks import Marks
 from gapmix.estimators.warning import is_far
 from gapmix.tables.cells import USUAL_MARKS
@@ -64,7 +65,7 @@ def note_marks(
         ]
         yield Note(f"Taken as gaps, besides empty cells, NA and the like: {list_names(listed)}.")
     given = {f"{number:.15g}" for number in marks.numbers}
-    given |= {text for text in marks.texts if not _is_number(text)}
+    given |= {text for text in marks.texts if not is_numeral(text)}
     absent = sorted(mark for mark in given - set(found) if mark.lower() not in USUAL_MARKS)
     if absent and new:
         yield Note(f"{OPTION}: no cell is {' or '.join(map(quote, absent))}.", warning=True)
@@ -76,7 +77,7 @@ def note_marks(
 def _note_wiped(column: Column, tally: Tally, mark: str, n_rows: int) -> Iterator[Note]:
     n_cells = tally.marked[mark]
     n_shown = n_rows - tally.n_missing + n_cells
-    if _is_number(mark) and tally.low < tally.high and is_far(float(mark), tally.low, tally.high):
+    if is_numeral(mark) and tally.low < tally.high and is_far(float(mark), tally.low, tally.high):
         return  # evidently a code
     if mark in column.marks or n_cells <= WIPED * n_shown:
         return
@@ -86,11 +87,3 @@ def _note_wiped(column: Column, tally: Tally, mark: str, n_rows: int) -> Iterato
         f"value there, name the columns where it marks a gap: {OPTION} {quote(f'A,B={mark}')}.",
         warning=True,
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
