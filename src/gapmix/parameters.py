@@ -59,22 +59,19 @@ def factor_matrices(matrices: np.ndarray, n_components: int) -> Factored:
     """
     covariances = np.require(matrices, float, ["C", "W"])
     n_distinct, d, _ = covariances.shape
-    chol = np.empty((n_distinct, d, d))
-    root = np.empty_like(chol)
-    prec = np.empty_like(chol)
-    condition = np.empty(n_distinct)
-    for k, sigma in enumerate(covariances):
-        chol[k] = cholesky(sigma, k)
-        root[k] = _invert_lower(chol[k])
+    chol = cholesky(covariances)
+    root = _invert_lower(chol)
+    prec = root.transpose(0, 2, 1) @ root
+    condition = _scaled_condition(covariances, prec)
+    if not (condition < LARGEST_CONDITION).all():
+        broken = int(np.argmin(condition < LARGEST_CONDITION))
+        worst = np.argmax(np.diagonal(prec[broken]) * np.diagonal(covariances[broken]))
+        raise NotPositiveDefiniteError(broken, int(worst))
+    poor = np.flatnonzero(condition > REFINE_CONDITION) if d <= REFINE_COLUMNS else ()
+    for k in poor:
+        chol[k] = _refine(chol[k], root[k], covariances[k])
+        root[k] = _invert_lower(chol[k][None])[0]
         prec[k] = root[k].T @ root[k]
-        condition[k] = _scaled_condition(sigma, prec[k])
-        if not condition[k] < LARGEST_CONDITION:
-            worst = int(np.argmax(np.diagonal(prec[k]) * np.diagonal(sigma)))
-            raise NotPositiveDefiniteError(k, worst)
-        if condition[k] > REFINE_CONDITION and d <= REFINE_COLUMNS:
-            chol[k] = _refine(chol[k], root[k], sigma)
-            root[k] = _invert_lower(chol[k])
-            prec[k] = root[k].T @ root[k]
     log_det = 2.0 * np.log(np.diagonal(chol, axis1=1, axis2=2)).sum(axis=1)
 
     def per_component(array: np.ndarray) -> np.ndarray:
@@ -95,8 +92,11 @@ def factor_matrices(matrices: np.ndarray, n_components: int) -> Factored:
 
 
 def _invert_lower(chol: np.ndarray) -> np.ndarray:
-    inverse: np.ndarray = lapack.dtrtri(chol.T, lower=0)[0]
-    return inverse.T
+    """Return the inverses of lower triangular matrices (K, d, d)."""
+    inverse = np.empty_like(chol)
+    for k, each in enumerate(chol):
+        inverse[k] = lapack.dtrtri(each.T, lower=0)[0].T
+    return inverse
 
 
 def _refine(chol: np.ndarray, root: np.ndarray, sigma: np.ndarray) -> np.ndarray:
@@ -112,27 +112,39 @@ def _refine(chol: np.ndarray, root: np.ndarray, sigma: np.ndarray) -> np.ndarray
     return np.tril(chol + chol @ relative)
 
 
-def _scaled_condition(sigma: np.ndarray, prec: np.ndarray) -> float:
-    """Return the 1-norm condition of the correlation matrix: what limits Cholesky's accuracy."""
-    spread = np.sqrt(np.diagonal(sigma))
-    both = np.outer(spread, spread)
-    return float(np.linalg.norm(sigma / both, 1) * np.linalg.norm(prec * both, 1))
+def _scaled_condition(sigma: np.ndarray, prec: np.ndarray) -> np.ndarray:
+    """Return the 1-norm condition of correlation matrices (K,): what limits Cholesky's accuracy."""
+    spread = np.sqrt(np.diagonal(sigma, axis1=1, axis2=2))
+    both = spread[:, :, None] * spread[:, None, :]
+    norms = [np.abs(each).sum(axis=1).max(axis=1) for each in (sigma / both, prec * both)]
+    condition: np.ndarray = norms[0] * norms[1]
+    return condition
 
 
-def cholesky(sigma: np.ndarray, component: int) -> np.ndarray:
-    """Return the lower Cholesky factor, refusing pivots that are rounding error.
+def cholesky(matrices: np.ndarray, first: int = 0) -> np.ndarray:
+    """Return lower Cholesky factors (K, d, d), refusing pivots that are rounding error.
 
     LAPACK accepts any positive pivot. One that is tiny against its diagonal element carries no
     information, and a variance that is tiny in internal units, where columns have variance 1,
-    belongs to a component that has collapsed.
+    belongs to a component that has collapsed. The error counts components from `first`.
     """
-    if not np.isfinite(sigma).all():
-        raise NotPositiveDefiniteError(component, int(np.argmin(np.isfinite(sigma).all(axis=1))))
-    factor_t, info = lapack.dpotrf(sigma.T, lower=0, clean=1)  # sigma.T: the same, Fortran order
-    if info > 0:
-        raise NotPositiveDefiniteError(component, info - 1)
-    variance = np.diagonal(sigma)
-    ratio = np.where(variance > SMALLEST_VARIANCE, np.diagonal(factor_t) ** 2 / variance, 0.0)
-    if ratio.min() <= max(SMALLEST_PIVOT, len(sigma) * np.finfo(float).eps):
-        raise NotPositiveDefiniteError(component, int(ratio.argmin()))
-    return np.ascontiguousarray(factor_t.T)
+    finite = np.isfinite(matrices).all(axis=2)
+    if not finite.all():
+        broken = int(np.argmin(finite.all(axis=1)))
+        raise NotPositiveDefiniteError(first + broken, int(np.argmin(finite[broken])))
+    factors = np.empty(matrices.shape)
+    for k, sigma in enumerate(matrices):
+        factor_t, info = lapack.dpotrf(sigma.T, lower=0, clean=1)  # the same, in Fortran order
+        factors[k] = factor_t.T
+        if info > 0:
+            factors[k, info - 1, info - 1] = 0.0
+    variance = np.diagonal(matrices, axis1=1, axis2=2)
+    pivots = np.diagonal(factors, axis1=1, axis2=2) ** 2
+    large = variance > SMALLEST_VARIANCE
+    ratio = np.divide(pivots, variance, out=np.zeros_like(pivots), where=large)
+    smallest = max(SMALLEST_PIVOT, matrices.shape[-1] * np.finfo(float).eps)
+    sound = (ratio > smallest).all(axis=1)
+    if not sound.all():
+        broken = int(np.argmin(sound))
+        raise NotPositiveDefiniteError(first + broken, int(ratio[broken].argmin()))
+    return factors

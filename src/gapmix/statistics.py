@@ -145,15 +145,16 @@ def pull_back(statistics: Statistics, factored: Factored, whitened: np.ndarray) 
     """
     first = statistics.first.copy()
     second = mirror(statistics.second)
+    dual_second = mirror(statistics.dual_second) if statistics.dual_resp.any() else ()
     for k in np.flatnonzero(statistics.dual_resp > 0):
         back = factored.chol[k] if whitened[k] else factored.sigma[k]
         first[k] += back @ statistics.dual_first[k]
         second[k] += statistics.dual_resp[k] * factored.sigma[k]
-        second[k] += back @ mirror(statistics.dual_second[k]) @ back.T
+        second[k] += back @ dual_second[k] @ back.T
     return Moments(statistics.resp + statistics.dual_resp, first, second)
 
 
 def mirror(lower: np.ndarray) -> np.ndarray:
     """Return symmetric matrices (..., d, d) from their lower triangles."""
-    strict = np.tril(lower, -1)
-    return strict + np.swapaxes(np.tril(lower), -1, -2)
+    below = np.tri(lower.shape[-1], dtype=bool)
+    return np.where(below, lower, np.swapaxes(lower, -1, -2))

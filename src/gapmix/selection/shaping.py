@@ -5,7 +5,7 @@ one for each transform, with all columns that can have it, and one with what was
 column. Sets of transforms are compared as wholes, since columns that depend on each other linearly
 may do so no longer if one of them is transformed alone. The one that makes hidden cells most
 probable, in their own units (with the Jacobian), is taken if it fills them as well, and does both
-again with other cells hidden.
+again with other cells hidden and more components.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ MAX_COLUMNS = 200  # beyond it, a fit takes long whatever its rows
 FEWEST_CELLS = 200  # known ones of a column: fewer do not tell
 MOST_ALIKE = 0.1  # share of a column's commonest value: more are a spike under any transform
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 1.75, 2.0)  # of Yeo-Johnson
-N_COMPONENTS, MAX_ITER = 3, 20  # of the fits that are compared
+N_COMPONENTS, MAX_ITER = 3, 20  # of the fits that are compared,
+N_PROVING = (
+    8  # and of those that prove what was best: what more components do as well is not worth it
+)
 SMALLEST_GAIN = 0.05  # nats of a hidden cell; and twice its standard error
 LARGEST_LOSS = 0.01  # of the squared error of hidden cells; or its standard error
 
@@ -144,7 +147,7 @@ def choose_shapes(
         best = max(better, key=lambda trial: float(weight @ trial.scores.sum(axis=1)))
         # The best of several owes something to chance: it must prove itself on other cells.
         made = dict(list_shaped(best.shapes))
-        plain, best = (_try(wanted, sample, second, each) for each in ({}, made))
+        plain, best = (_try(wanted, sample, second, each, N_PROVING) for each in ({}, made))
     except CollapsedFitError:  # a table that small mixtures cannot tell about
         return ()
     return best.shapes if _is_better(best, plain, weight) else ()
@@ -175,7 +178,13 @@ def _is_smooth(column: Column, x: np.ndarray) -> bool:
     return len(x) >= FEWEST_CELLS and bool(counts.max() <= MOST_ALIKE * len(x))
 
 
-def _try(wanted: Wanted, sample: Task, exam: Exam, made: dict[int, Shape]) -> Trial:
+def _try(
+    wanted: Wanted,
+    sample: Task,
+    exam: Exam,
+    made: dict[int, Shape],
+    n_components: int = N_COMPONENTS,
+) -> Trial:
     """Return what a small mixture says of hidden cells if some columns are transformed."""
     x = sample.x
     shapes = tuple(made.get(j, Shape()) for j in range(x.shape[1]))
@@ -184,7 +193,7 @@ def _try(wanted: Wanted, sample: Task, exam: Exam, made: dict[int, Shape]) -> Tr
         running=wanted.running._replace(verbose=0),
     )
     task = sample._replace(x=np.where(exam.hidden, np.nan, x), shapes=shapes)
-    fitted = fit_size(small, N_COMPONENTS, read_rows(task, small.spec), task)
+    fitted = fit_size(small, n_components, read_rows(task, small.spec), task)
     model = model_of(fitted, task, wanted.running.n_jobs)
     filled = density.fill(model, task.x).mean
     scores = density.cell_scores(model, task.x, x)

@@ -91,8 +91,8 @@ class Structure(ABC):
         value = -0.5 * float((diagonal @ regularizer.ridge).sum())
         if regularizer.center is not None:
             away = means - regularizer.center
-            form = "kd,kd,kd->" if prec.ndim == 2 else "ki,kij,kj->"
-            distance = float(np.einsum(form, away, prec, away, optimize=True))
+            turned = prec * away if prec.ndim == 2 else (prec @ away[:, :, None])[:, :, 0]
+            distance = float((away * turned).sum())
             value -= 0.5 * regularizer.mean_shrinkage * distance
         target = regularizer.target
         if target is None:
