@@ -30,6 +30,7 @@ OPEN = {
     "weights": "learned",
     "fill": "mean",
     "init_covariance": "available",
+    "keep_components_of": "covariance",
 }
 VARIED: dict[str, dict[str, Any]] = {
     "as decided": {},
@@ -38,9 +39,14 @@ VARIED: dict[str, dict[str, Any]] = {
     "tolerance 0.01": {"tol": 0.01},
     "equal weights": {"weights": "equal"},
     "75 % kept, filled with the next eigenvalue": {"kept": 0.75, "fill": "next"},
+    "75 % kept, nothing added to the diagonal": {"kept": 0.75, "diagonal_loading": 0.0},
+    "75 % of the components of columns scaled to variance 1": {
+        "kept": 0.75,
+        "keep_components_of": "correlation",
+    },
     "the same, nothing added to the diagonal": {
         "kept": 0.75,
-        "fill": "next",
+        "keep_components_of": "correlation",
         "diagonal_loading": 0.0,
     },
     "start from rows filled with means": {"init_covariance": "filled"},

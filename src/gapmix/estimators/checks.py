@@ -22,6 +22,7 @@ CHOICES = {
     "weights": ("learned", "equal"),
     "solver": ("auto", *SOLVERS),
     "init_covariance": ("available", "filled"),
+    "keep_components_of": ("correlation", "covariance"),
     "accelerate": ("auto", "squarem", "anderson", None),
 }
 

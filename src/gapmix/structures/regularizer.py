@@ -29,7 +29,7 @@ class Regularizer(NamedTuple):
     loading: np.ndarray | None = None  # (d,) added to the variances after the M step (paper, A)
     n_kept: int | None = None  # principal components kept (paper, B)
     fill: str | float = "mean"  # what replaces the other eigenvalues
-    unit: np.ndarray | None = None  # (d,) variances that make columns comparable, for (B)
+    unit: np.ndarray | None = None  # (d,) variances of columns in the units of (B)
     levels: LevelPrior = NO_PRIOR  # of categories
 
 
@@ -42,7 +42,8 @@ def is_monotone(regularizer: Regularizer) -> bool:
 def keep_components(sigma: np.ndarray, regularizer: Regularizer) -> np.ndarray:
     """Keep the n_kept largest principal components; give all other directions one variance.
 
-    Components are those of the columns in comparable units (observed variance 1). With fill
+    Components are those of columns in the units that `unit` gives: observed variance 1 (principal
+    components of correlations), or the user's (the paper's, of the covariance itself). With fill
     "mean" the discarded eigenvalues become their mean, which is the maximum-likelihood choice
     among matrices of this form (probabilistic principal components), so EM still climbs; "next"
     takes the largest discarded one, as the paper's authors did; a number is taken as it is.
