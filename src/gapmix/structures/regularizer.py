@@ -53,7 +53,7 @@ def keep_components(sigma: np.ndarray, regularizer: Regularizer) -> np.ndarray:
     if n_kept is None or n_kept >= d:
         return sigma
     unit = np.ones(d) if regularizer.unit is None else np.sqrt(regularizer.unit)
-    values, vectors = eigh(sigma / np.outer(unit, unit))  # ascending
+    values, vectors = _decompose(sigma / np.outer(unit, unit))
     rest, kept = values[: d - n_kept], values[d - n_kept :]
     if regularizer.fill == "mean":
         constant = float(rest.mean())
@@ -64,3 +64,15 @@ def keep_components(sigma: np.ndarray, regularizer: Regularizer) -> np.ndarray:
     vectors = vectors[:, d - n_kept :]
     low_rank = (vectors * (kept - constant)) @ vectors.T
     return (low_rank + constant * np.eye(d)) * np.outer(unit, unit)
+
+
+def _decompose(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return eigenvalues, ascending, and eigenvectors.
+
+    LAPACK's fastest driver gives up on some matrices with hundreds of eigenvalues that are zero
+    but for rounding, such as those of images; the other one does not.
+    """
+    try:
+        return eigh(matrix)
+    except np.linalg.LinAlgError:
+        return eigh(matrix, driver="evd")
