@@ -16,28 +16,38 @@ from benchmarks.data import load_abalone
 from experiments import abalone_figures, page
 from experiments.abalone_data import split
 from experiments.abalone_work import (
+    CLASSIFIER,
+    DISCARD,
     FILLINGS,
+    FOREST,
+    ITERATIVE,
     LEARNERS,
     MEAN,
     MIXTURE,
     MIXTURE_SEEING,
     NEIGHBOURS,
     NEIGHBOURS_FAIR,
+    NEIGHBOURS_WHOLE,
     OPEN,
     VARIED,
     draw_config,
     draw_table,
     fill_cell,
+    filled_inputs,
     learn_cell,
     mixture_cell,
 )
 from experiments.command import Order, read_order
 from experiments.outputs import write_csv, write_figure, write_json
-from experiments.statistics import Difference, compare, repeats_half_width
-from experiments.store import load, run, unique, work
+from experiments.profiles import Abalone
+from experiments.statistics import Difference, compare, holm, p_value, repeats_half_width
+from experiments.store import Cell, load, run, unique, work
 
 PARTS = ("fill", "learn", "varied")
 ALONE = "mixture alone"
+BY_VALUE = "by value"  # gaps that are not at random
+JUDGED_BY_VALUE = (MIXTURE, MEAN, NEIGHBOURS_FAIR)
+JUDGED_BY_CLASS = (MIXTURE, MEAN, NEIGHBOURS, NEIGHBOURS_WHOLE, NEIGHBOURS_FAIR)
 Errors = dict[tuple[str, str, float], np.ndarray]  # learner, imputer, share -> (repeats, rows)
 
 
@@ -45,18 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Do what is asked for, then write whatever is finished."""
     order = read_order("abalone", PARTS, (__doc__ or "").splitlines()[0], arguments)
     profile = order.profile.abalone
-    draws = [(p, r) for p in profile.proportions for r in range(profile.repeats)]
-    fillings = [filling for options in FILLINGS.values() for filling in options]
-    fills = [fill_cell(profile, f, p, r) for p, r in draws for f in fillings if p > 0]
-    fills += [
-        fill_cell(profile, f, 0.0, r) for r in range(profile.repeats) for f in ("none", MIXTURE)
-    ]
-    learns = [
-        learn_cell(profile, learner, f, p, r, order.cache)
-        for learner in LEARNERS
-        for p, r in draws
-        for f in fillings
-    ]
+    fills, learns = plan_cells(order)
     varied = {
         name: [
             mixture_cell(profile, profile.varied_proportion, r, **changes)
@@ -88,6 +87,43 @@ def main(arguments: list[str] | None = None) -> None:
     page.write(order.profile, order.output)
 
 
+def used_imputers(profile: Abalone) -> dict[str, tuple[str, ...]]:
+    """Return the imputers of a profile, each with its fillings."""
+    others = () if profile.with_others else (ITERATIVE, FOREST)
+    return {name: options for name, options in FILLINGS.items() if name not in others}
+
+
+def plan_cells(order: Order) -> tuple[list[Cell], list[Cell]]:
+    """Return what is filled, and what is learned from it."""
+    profile = order.profile.abalone
+    repeats = range(profile.repeats)
+    fillings = [f for options in used_imputers(profile).values() for f in options]
+    fills = [fill_cell(profile, f, 0.0, r) for r in repeats for f in ("none", MIXTURE)]
+    learns = []
+    for p in profile.proportions:
+        for r in repeats:
+            for f in fillings:
+                fills += [fill_cell(profile, f, p, r)] if p > 0 else []
+                learns += [learn_cell(profile, each, f, p, r, order.cache) for each in LEARNERS]
+    for p, r, f, learner, gaps in further_draws(profile):
+        fills.append(fill_cell(profile, f, p, r, gaps))
+        learns.append(learn_cell(profile, learner, f, p, r, order.cache, gaps))
+    return fills, learns
+
+
+def further_draws(profile: Abalone) -> list[tuple[float, int, str, str, str]]:
+    """Return (share, repeat, filling, learner, gaps) of gaps not at random, and of classes."""
+    draws = []
+    for r in range(profile.repeats):
+        for imputer in JUDGED_BY_VALUE:
+            for f in FILLINGS[imputer]:
+                draws += [(profile.varied_proportion, r, f, each, BY_VALUE) for each in LEARNERS]
+        for imputer in JUDGED_BY_CLASS:
+            for p in profile.proportions:
+                draws += [(p, r, f, CLASSIFIER, "random") for f in FILLINGS[imputer] if p > 0]
+    return draws
+
+
 def configuration(order: Order) -> dict[str, Any]:
     """Return what belongs beside every output."""
     return {
@@ -104,20 +140,33 @@ def collect(order: Order) -> Errors:
     """Return the squared errors on test rows of every curve at every share."""
     profile, cache = order.profile.abalone, order.cache
     errors: Errors = {}
+
+    def best(learner: str, imputer: str, p: float, gaps: str = "random") -> np.ndarray:
+        """Return errors (repeats, rows) of the filling that validation rows prefer."""
+        rows = []
+        for r in range(profile.repeats):
+            tried = [
+                work(learn_cell(profile, learner, f, p, r, cache, gaps), cache)
+                for f in FILLINGS[imputer]
+            ]
+            chosen = min(tried, key=lambda result: result["validation_mse"])
+            rows += [chosen["test_errors"]] if "test_errors" in chosen else []
+        return np.array(rows)
+
     for p in profile.proportions:
         for learner in LEARNERS:
-            for imputer, options in FILLINGS.items():
-                best = []
-                for r in range(profile.repeats):
-                    tried = [
-                        work(learn_cell(profile, learner, f, p, r, cache), cache) for f in options
-                    ]
-                    best.append(min(tried, key=lambda result: result["validation_mse"]))
-                errors[learner, imputer, p] = np.array([result["test_errors"] for result in best])
+            for imputer in used_imputers(profile):
+                errors[learner, imputer, p] = best(learner, imputer, p)
         alone = [
             work(mixture_cell(profile, p, r), cache)["test_errors"] for r in range(profile.repeats)
         ]
         errors[ALONE, ALONE, p] = np.array(alone)
+        for imputer in JUDGED_BY_CLASS if p > 0 else ():
+            errors[CLASSIFIER, imputer, p] = best(CLASSIFIER, imputer, p)
+    p = profile.varied_proportion
+    for learner in LEARNERS:
+        for imputer in JUDGED_BY_VALUE:
+            errors[f"{learner}, {BY_VALUE}", imputer, p] = best(learner, imputer, p, BY_VALUE)
     return errors
 
 
@@ -136,8 +185,13 @@ def curve(errors: Errors, learner: str, imputer: str, shares: tuple[float, ...])
 def write_learned(order: Order, errors: Errors) -> dict[str, Any]:
     """Write figures 2 and 3 and their numbers; return the differences that decide claims."""
     shares, out, beside = order.profile.abalone.proportions, order.output, configuration(order)
+    used = used_imputers(order.profile.abalone)
     figure2 = {
-        learner: {imputer: curve(errors, learner, imputer, shares) for imputer in FILLINGS}
+        learner: {
+            imputer: curve(errors, learner, imputer, shares)
+            for imputer in used
+            if imputer != DISCARD
+        }
         for learner in LEARNERS
     }
     figure3 = {ALONE: curve(errors, ALONE, ALONE, shares)}
@@ -152,46 +206,50 @@ def write_learned(order: Order, errors: Errors) -> dict[str, Any]:
     ]
     rows += [{"learner": "none", "imputer": ALONE, **point} for point in figure3[ALONE]]
     write_csv(rows, out / "abalone-curves.csv", beside)
-
-    some = [p for p in shares if p > 0]
-
-    def against(a: tuple[str, str], b: tuple[str, str], where: list[float]) -> list[Any]:
-        return [as_record(a, b, p, compare(errors[*a, p], errors[*b, p])) for p in where]
-
-    claims: dict[str, Any] = {
-        f"mixture against {other}": [
-            record
-            for learner in LEARNERS
-            for record in against((learner, MIXTURE), (learner, other), some)
-        ]
-        for other in FILLINGS
-        if other != MIXTURE
-    }
-    claims["neighbours against mean"] = [
-        record
-        for learner in LEARNERS
-        for record in against((learner, NEIGHBOURS), (learner, MEAN), some)
-    ]
-    claims["fair neighbours against mean"] = [
-        record
-        for learner in LEARNERS
-        for record in against((learner, NEIGHBOURS_FAIR), (learner, MEAN), some)
-    ]
-    for imputer, name in ((MIXTURE, "discriminant"), (MIXTURE_SEEING, "discriminant, target seen")):
-        claims[f"{name} against mixture alone"] = [
-            record
-            for learner in LEARNERS
-            for record in against((learner, imputer), (ALONE, ALONE), list(shares))
-        ]
+    claims = compare_all(errors, order.profile.abalone)
     flat = [{"claim": name, **record} for name, records in claims.items() for record in records]
     write_csv(flat, out / "abalone-differences.csv", beside)
     return claims
 
 
-def as_record(
-    a: tuple[str, str], b: tuple[str, str], p: float, difference: Difference
-) -> dict[str, Any]:
+def compare_all(errors: Errors, profile: Abalone) -> dict[str, list[dict[str, Any]]]:
+    """Return the differences behind every claim, with p-values corrected for their number."""
+    some = [p for p in profile.proportions if p > 0]
+    full = [p for p in some if len(errors[LEARNERS[0], DISCARD, p]) == profile.repeats]
+    pairs: list[tuple[str, tuple[str, str], tuple[str, str], list[float]]] = []
+    for learner in LEARNERS:
+        for other in used_imputers(profile):
+            if other not in (MIXTURE, DISCARD):
+                name = f"mixture against {other}"
+                pairs.append((name, (learner, MIXTURE), (learner, other), some))
+        for other in (NEIGHBOURS, NEIGHBOURS_WHOLE, NEIGHBOURS_FAIR):
+            name = f"{other} against mean"
+            pairs.append((name, (learner, other), (learner, MEAN), some))
+        for imputer, name in ((MIXTURE, ""), (MIXTURE_SEEING, ", target seen")):
+            name = f"discriminant{name} against mixture alone"
+            pairs.append((name, (learner, imputer), (ALONE, ALONE), list(profile.proportions)))
+        pairs.append((f"mixture against {DISCARD}", (learner, MIXTURE), (learner, DISCARD), full))
+        own = f"{learner}, {BY_VALUE}"
+        for other in JUDGED_BY_VALUE[1:]:
+            name = f"gaps not at random: mixture against {other}"
+            pairs.append((name, (own, MIXTURE), (own, other), [profile.varied_proportion]))
+    for other in JUDGED_BY_CLASS[1:]:
+        name = f"classes: mixture against {other}"
+        pairs.append((name, (CLASSIFIER, MIXTURE), (CLASSIFIER, other), some))
+    claims: dict[str, list[dict[str, Any]]] = {}
+    for name, a, b, where in pairs:
+        records = [as_record(a, b, p, errors) for p in where]
+        claims[name] = claims.get(name, []) + records
+    everything = [record for records in claims.values() for record in records]
+    for record, p in zip(everything, holm([r["p_value"] for r in everything]), strict=True):
+        record["p_corrected"] = p
+    return claims
+
+
+def as_record(a: tuple[str, str], b: tuple[str, str], p: float, errors: Errors) -> dict[str, Any]:
     """Return a difference with what it is between."""
+    difference: Difference = compare(errors[*a, p], errors[*b, p])
+    level = float(errors[*b, p].mean())
     return {
         "learner": a[0],
         "first": a[1],
@@ -199,6 +257,8 @@ def as_record(
         "proportion": p,
         "difference": difference.mean,
         "half_width": difference.half,
+        "second_error": level,
+        "p_value": p_value(difference),
     }
 
 
@@ -207,11 +267,14 @@ def write_filled(order: Order) -> list[dict[str, Any]]:
     profile, cache = order.profile.abalone, order.cache
     rows = []
     for p in profile.proportions:
-        for filling in [f for options in FILLINGS.values() for f in options] if p > 0 else []:
+        used = used_imputers(profile)
+        names = [f for name, options in used.items() if name != DISCARD for f in options]
+        for filling in names if p > 0 else []:
             means = []
             for r in range(profile.repeats):
                 table = draw_table(draw_config(profile, p, r))
-                filled = split(work(fill_cell(profile, filling, p, r), cache)[filling]).test
+                source = fill_cell(profile, filling, p, r)
+                filled = split(filled_inputs(source, filling, cache)).test
                 hidden = np.isnan(split(table.x).test)
                 means.append(((filled - split(table.complete).test)[hidden] ** 2).mean())
             spread = np.std(means, ddof=1) if len(means) > 1 else 0.0

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from benchmarks.data import SEXES, load_abalone
+from scipy.stats import rankdata
 
 SPLIT = (2000, 1133, 1044)  # training, validation, test
 THIN = 20  # a small table has one row in so many of each part, for tests
@@ -63,18 +64,28 @@ def code_sex(sex: np.ndarray, coding: str) -> np.ndarray:
 
 
 def make_table(
-    proportion: float, repeat: int, coding: str = "two", *, small: bool = False
+    proportion: float,
+    repeat: int,
+    coding: str = "two",
+    *,
+    small: bool = False,
+    gaps: str = "random",
 ) -> Table:
     """Hide a share of the input cells, the gaps of a smaller share being among those of a larger.
 
-    The repeat is the seed. A row may lose all its inputs.
+    The repeat is the seed. A row may lose all its inputs. Gaps are at random, or "by value": the
+    chance of a cell grows with its own rank in its column, from 0 for the lowest to twice the share
+    for the highest, which is not missing at random.
     """
     values = _values()
     if small:
         values = np.concatenate([part[::THIN] for part in split(values)])
     sex = code_sex(values[:, 0].astype(int), coding)
     lot = np.random.default_rng([1, repeat]).random((len(values), N_INPUTS))
-    hidden = lot < proportion
+    chance = np.full(lot.shape, proportion)
+    if gaps == "by value":
+        chance *= 2.0 * (rankdata(values[:, :N_INPUTS], axis=0) - 0.5) / len(values)
+    hidden = lot < chance
     hidden = np.hstack([np.repeat(hidden[:, :1], sex.shape[1], axis=1), hidden[:, 1:]])
     complete = np.hstack([sex, values[:, 1:-1]])
     x = np.where(hidden, np.nan, complete)

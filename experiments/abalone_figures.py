@@ -12,9 +12,11 @@ from experiments.abalone_work import (
     LEARNERS,
     MEAN,
     MIXTURE,
+    MIXTURE_ALL,
     MIXTURE_SEEING,
     NEIGHBOURS,
     NEIGHBOURS_FAIR,
+    NEIGHBOURS_WHOLE,
 )
 
 
@@ -31,7 +33,9 @@ STYLES = {
     MIXTURE_SEEING: Style("#555555", "-", "v"),
     MEAN: Style("#b2182b", "--", "s"),
     NEIGHBOURS: Style("#2166ac", "-.", "^"),
+    NEIGHBOURS_WHOLE: Style("#542788", "--", "P"),
     NEIGHBOURS_FAIR: Style("#67a9cf", ":", "D"),
+    MIXTURE_ALL: Style("#999999", (0, (3, 2)), "h"),  # type: ignore[arg-type]
     ITERATIVE: Style("#7fbf7b", (0, (6, 1, 1, 1)), "x"),  # type: ignore[arg-type]
     FOREST: Style("#1b7837", (0, (1, 1)), "*"),  # type: ignore[arg-type]
     "network": Style("#2166ac", "--", "s"),

@@ -23,6 +23,9 @@ class Order(NamedTuple):
     jobs: int
     output: Path
     cache: Path
+    stored: Path  # lines of hours of work, in the tree
+    minutes: float | None  # of the grid, None for as long as it takes
+    share: tuple[int, int]  # this process does one cell in so many
 
 
 def read_order(
@@ -42,6 +45,9 @@ def read_order(
     )
     parser.add_argument("--output", type=Path, help="folder of figures and numbers")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of finished cells")
+    parser.add_argument("--stored", type=Path, default=RESULTS / "full", help="stored fits")
+    parser.add_argument("--minutes", type=float, help="with --full: stop the grid then; goes on")
+    parser.add_argument("--share", default="1/1", help="with --full: do this part, such as 1/2")
     parser.add_argument("--no-download", action="store_true", help="do not ask OpenML")
     given = parser.parse_args(arguments)
     if given.again and not given.only:
@@ -59,4 +65,7 @@ def read_order(
         given.jobs,
         given.output or RESULTS / profile.name,
         given.cache,
+        given.stored,
+        given.minutes,
+        (int(given.share.split("/")[0]) - 1, int(given.share.split("/")[1])),
     )

@@ -14,7 +14,7 @@ from sklearn.impute import IterativeImputer
 from threadpoolctl import threadpool_limits
 
 from experiments.abalone_data import Table, split
-from experiments.neighbours import fill_nearest, measure
+from experiments.neighbours import fill_from_whole, fill_nearest, measure
 from gapmix import GaussianMixture
 
 
@@ -42,6 +42,27 @@ def fill_neighbours(table: Table, k: int, *, see_gaps: bool) -> np.ndarray:
     return fill_nearest(table.x, split(table.x).train, measure(seen, split(seen).train), k)
 
 
+def fill_from_whole_rows(table: Table, k: int) -> tuple[np.ndarray, float]:
+    """Return the inputs filled from training rows that have all a row lacks; how often none has.
+
+    Distances are the paper's, over all inputs as they were.
+    """
+    donors = split(table.x).train
+    distance = measure(table.complete, split(table.complete).train)
+    return fill_from_whole(table.x, donors, distance, k)
+
+
+def keep_complete(table: Table) -> np.ndarray:
+    """Discard: incomplete training rows are all NaN, others have the mean of those left."""
+    kept = ~np.isnan(split(table.x).train).any(axis=1)
+    filled = table.x.copy()
+    filled[: len(kept)][~kept] = np.nan
+    center = filled[: len(kept)][kept].mean(axis=0) if kept.any() else np.zeros(filled.shape[1])
+    rest = filled[len(kept) :]
+    filled[len(kept) :] = np.where(np.isnan(rest), center, rest)
+    return filled
+
+
 def fill_iterative(table: Table, seed: int) -> np.ndarray:
     """Return the inputs filled by chained Bayesian linear regressions."""
     return _chain(table, IterativeImputer(max_iter=20, random_state=seed))
@@ -61,12 +82,23 @@ def _chain(table: Table, imputer: IterativeImputer) -> np.ndarray:
 
 
 def choose_mixture(
-    table: Table, sizes: list[int], loadings: list[float], seeds: list[int], **options: Any
+    table: Table,
+    sizes: list[int],
+    loadings: list[float],
+    seeds: list[int],
+    *,
+    all_rows: bool = False,
+    **options: Any,
 ) -> Choice:
-    """Fit mixtures to inputs and target, and return the best regressor on the validation rows."""
+    """Fit mixtures to inputs and target, and return the best regressor on the validation rows.
+
+    With `all_rows` the inputs of validation and test rows are in the fit too, without their target.
+    """
     y_val = split(table.y).validation
     joint = np.column_stack([table.x, table.y])
     blind = np.column_stack([table.x, np.full(len(table.y), np.nan)])
+    n_train = len(split(joint).train)
+    shown = np.concatenate([joint[:n_train], blind[n_train:]]) if all_rows else joint[:n_train]
     best, records = None, []
     for size, loading, seed in itertools.product(sizes, loadings, seeds):
         mixture = GaussianMixture(
@@ -75,7 +107,7 @@ def choose_mixture(
         # The number of threads must not depend on the machine: the start may depend on it.
         with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
             warnings.simplefilter("ignore", ConvergenceWarning)
-            mixture.fit(split(joint).train)
+            mixture.fit(shown)
         prediction = mixture.impute(blind)[:, -1]
         error = float(((split(prediction).validation - y_val) ** 2).mean())
         records.append(

@@ -1,6 +1,7 @@
-"""Kernel ridge regression: one factorisation per kernel serves every weight decay.
+"""Kernel ridge regression: the coefficients for decay a are (G + a I)^-1 y, G the Gram matrix.
 
-With the Gram matrix G = V diag(e) V', the coefficients for decay a are V diag(1 / (e + a)) V' y.
+By a Cholesky factor where the decay is above the rounding errors of G, else by its eigenvalues, of
+which those that rounding made negative are put at zero.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import cho_factor, cho_solve, eigh
 
 
 class Kernel(NamedTuple):
@@ -34,6 +35,17 @@ def gram(kernel: Kernel, x: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 def solve(kernel: Kernel, x: np.ndarray, y: np.ndarray, decays: np.ndarray) -> np.ndarray:
     """Return the coefficients of the rows for each decay, (n, number of decays)."""
-    values, vectors = eigh(gram(kernel, x, x), overwrite_a=True, check_finite=False, driver="evd")
-    values = np.maximum(values, 0.0)  # a Gram matrix has no other; the rest is rounding
-    return vectors @ ((vectors.T @ y)[:, None] / (values[:, None] + decays))
+    matrix = gram(kernel, x, x)
+    noise = np.finfo(float).eps * np.trace(matrix) * len(matrix)
+    coefficients = np.empty((len(matrix), len(decays)))
+    safe = decays > noise
+    for i in np.flatnonzero(safe):
+        ridged = matrix + decays[i] * np.eye(len(matrix))
+        factor = cho_factor(ridged, overwrite_a=True, check_finite=False)
+        coefficients[:, i] = cho_solve(factor, y, check_finite=False)
+    if not safe.all():
+        values, vectors = eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
+        values = np.maximum(values, 0.0)  # a Gram matrix has no other; the rest is rounding
+        divisor = values[:, None] + decays[~safe]
+        coefficients[:, ~safe] = vectors @ ((vectors.T @ y)[:, None] / divisor)
+    return coefficients

@@ -7,6 +7,7 @@ Run as `python -m experiments.mnist [--tiny | --full] [--only PART [--again]]`.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,13 @@ from experiments.mnist_work import (
     classify_cells,
     digit_cells,
     grid_cells,
+    most_telling_first,
     timing_cells,
     varied_cells,
 )
 from experiments.outputs import write_csv, write_figure, write_json
 from experiments.statistics import compare, half_width
-from experiments.store import Cell, Result, load, run
+from experiments.store import Cell, Result, load, run, run_for
 
 PARTS = ("grid", "digits", "timing", "varied")
 FILLERS = ("mixture", "mean", *(f"{k} nearest" for k in NEIGHBOURS))
@@ -39,14 +41,12 @@ def main(arguments: list[str] | None = None) -> None:
 
     def do(part: str, cells: list[Cell]) -> list[Result] | None:
         """Return results of a part if it is asked for or was finished before."""
-        if part in order.parts or part == "grid":  # all parts need the grid
-            again = order.again and part in order.parts
-            return run(cells, cache, title=f"mnist, {part}", again=again)
+        if part in order.parts:
+            return run(cells, cache, title=f"mnist, {part}", again=order.again)
         found = [load(cell, cache) for cell in cells]
         return None if any(result is None for result in found) else found  # type: ignore[return-value]
 
-    cells = grid_cells(profile)
-    fits = do("grid", cells) or []
+    cells, fits = fit_grid(order)
     chosen = choose(cells, fits)
     varied = varied_cells(profile, chosen)
     digits = do("digits", digit_cells(profile, chosen))
@@ -70,6 +70,31 @@ def main(arguments: list[str] | None = None) -> None:
     page.write(order.profile, order.output)
 
 
+def fit_grid(order: Order) -> tuple[list[Cell], list[Result]]:
+    """Return the fits of the grid, which all parts need, and their cells.
+
+    The full grid takes hours: it is done in the order of what it tells, as far as time allows,
+    and what is finished is in the tree.
+    """
+    cells = grid_cells(order.profile.mnist)
+    if order.profile is not profiles.FULL:
+        again = order.again and "grid" in order.parts
+        return cells, run(cells, order.cache, title="mnist, grid", again=again)
+    if "grid" in order.parts:
+        first, n_shares = order.share
+        own = most_telling_first(cells)[first::n_shares]
+        minutes = float("inf") if order.minutes is None else order.minutes
+        run_for(own, order.stored, minutes, title="mnist, full grid")
+    return read_grid(cells, order.stored)
+
+
+def read_grid(cells: list[Cell], stored: Path) -> tuple[list[Cell], list[Result]]:
+    """Return those cells of a grid that are in the tree, whatever code made them."""
+    found = [(cell, load(cell, stored, any_code=True)) for cell in cells]
+    done = [(cell, result) for cell, result in found if result is not None]
+    return [cell for cell, _ in done], [result for _, result in done]
+
+
 def configuration(order: Order) -> dict[str, Any]:
     """Return what belongs beside every output."""
     profile = order.profile.mnist._asdict()
@@ -89,10 +114,15 @@ def write_grid(order: Order, cells: list[Cell], fits: list[Result]) -> None:
     """Write every fit of the grid."""
     names = ("digit", "n_components", "kept", "seed")
     rows = [
-        {**{name: cell.config[name] for name in names}, **result}
-        for cell, result in zip(cells, fits, strict=True)
+        {**{name: cell.config[name] for name in names}, **numbers, "commit": made["commit"]}
+        for cell, (numbers, made) in zip(cells, map(split_made, fits), strict=True)
     ]
     write_csv(rows, order.output / "mnist-grid.csv", configuration(order))
+
+
+def split_made(result: Result) -> tuple[Result, dict[str, Any]]:
+    """Return the numbers of a result, and what made them."""
+    return {name: value for name, value in result.items() if name != "made"}, result["made"]
 
 
 def write_digits(

@@ -27,3 +27,28 @@ def fill_nearest(x: np.ndarray, donors: np.ndarray, distance: np.ndarray, k: int
         nearest = np.argpartition(distance[np.ix_(rows, have)], min(k, len(have)) - 1, axis=1)
         filled[rows, j] = donors[have[nearest[:, :k]], j].mean(axis=1)
     return filled
+
+
+def fill_from_whole(
+    x: np.ndarray, donors: np.ndarray, distance: np.ndarray, k: int
+) -> tuple[np.ndarray, float]:
+    """Return x filled from the k nearest donors that have *all* values the row lacks.
+
+    Where no donor has them all, the nearest of those that have most of them gives what it has, with
+    the others that have the same; the rest is asked for in the same way. Also returns the share of
+    incomplete rows where that happened.
+    """
+    filled, have, lacking = x.copy(), ~np.isnan(donors), np.isnan(x)
+    n_short = 0
+    for i in np.flatnonzero(lacking.any(axis=1)):
+        wanted = lacking[i].copy()
+        n_short += int((have & wanted).sum(axis=1).max() < wanted.sum())
+        while wanted.any():
+            n_have = (have & wanted).sum(axis=1)
+            best = np.flatnonzero(n_have == n_have.max())
+            near = best[np.argsort(distance[i, best], kind="stable")]
+            given = wanted & have[near[0]]
+            alike = near[((have[near] & wanted) == given).all(axis=1)][:k]
+            filled[i, given] = donors[alike][:, given].mean(axis=0)
+            wanted &= ~given
+    return filled, n_short / max(1, int(lacking.any(axis=1).sum()))

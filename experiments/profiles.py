@@ -83,6 +83,7 @@ class Abalone(NamedTuple):
     n_trees: int
     varied_proportion: float
     small: bool = False  # one row in twenty
+    with_others: bool = True  # imputers that the paper does not have: chains of regressions
 
 
 class Profile(NamedTuple):
@@ -145,11 +146,11 @@ QUICK = Profile(
     ),
     Abalone(
         proportions=(0.0, 0.1, 0.3, 0.5, 0.7),
-        repeats=4,
-        sizes=(1, 2, 4, 8),
-        loadings=(1e-4, 1e-3),
+        repeats=5,
+        sizes=(1, 2, 3, 4, 6, 8),
+        loadings=(1e-4, 1e-3, 1e-2),
         seeds=(0, 1),
-        settings=settings((10, 30), (1e-4, 1e-2), (1e-2, 1e-3), 0.0, 1e-4),
+        settings=settings((5, 10, 20, 30), (1e-6, 1e-4, 1e-2), (1e-2,), 0.0, 1e-4),
         epochs=100,
         patience=20,
         kernels=(
@@ -159,6 +160,7 @@ QUICK = Profile(
         ),
         n_trees=20,
         varied_proportion=0.3,
+        with_others=False,
     ),
 )
 

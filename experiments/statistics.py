@@ -54,3 +54,22 @@ def repeats_half_width(errors: np.ndarray) -> float:
         return 0.0
     t = stats.t.ppf(0.5 + LEVEL / 2, len(means) - 1)
     return float(t * means.std(ddof=1) / np.sqrt(len(means)))
+
+
+def p_value(difference: Difference) -> float:
+    """Return the two-sided p-value that goes with the interval of a difference."""
+    if difference.half == 0:
+        return 0.0 if difference.mean else 1.0
+    z = abs(difference.mean) / difference.half * stats.norm.ppf(0.5 + LEVEL / 2)
+    return float(2.0 * stats.norm.sf(z))
+
+
+def holm(p_values: list[float]) -> list[float]:
+    """Return p-values corrected for their number (Holm), so that 0.05 is for all at once."""
+    order = np.argsort(p_values)
+    corrected = np.empty(len(p_values))
+    highest = 0.0
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        corrected[i] = highest
+    return corrected.tolist()

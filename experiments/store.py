@@ -1,8 +1,10 @@
-"""Finished work on disk: one file per cell, named by a hash of its configuration.
+"""Finished work on disk: one record per cell, named by its configuration and by the code.
 
-A cell is the smallest piece of work that is worth not repeating. Its file is written beside its
-place and then moved there, so it is whole or absent: a run that was killed goes on where it was,
-and gives the same numbers. The file holds the configuration, seeds included, and the result.
+A cell is the smallest piece of work that is worth not repeating. What it gave is kept with the
+code and the commit that made it, and is whole or absent: a run that was stopped goes on where it
+was, and gives the same numbers. Results with arrays have a file each; a kind whose results are a
+few numbers has a line for each in one file, which is what is kept in the tree when a study takes
+hours.
 """
 
 from __future__ import annotations
@@ -15,14 +17,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache, lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from benchmarks import machine
 from threadpoolctl import threadpool_limits
 
-Result = dict[str, Any]  # numbers, words, and arrays
+from experiments import fingerprint
+
+Result = dict[str, Any]  # numbers, words, and arrays; "made" tells by what
 Compute = Callable[[dict[str, Any]], Result]
 
 
@@ -32,44 +38,94 @@ class Cell(NamedTuple):
     kind: str
     config: dict[str, Any]  # JSON only
     compute: Compute  # a function of a module, so that other processes find it
+    is_line: bool = False  # a few numbers: a line of the file of its kind
+
+
+def name_of(cell: Cell) -> str:
+    """Return a name that another configuration does not have."""
+    text = json.dumps([cell.kind, cell.config], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def code_of(cell: Cell) -> str:
+    """Return the digest of the code that does a cell now, and the cells it needs."""
+    given = getattr(cell.compute, "keywords", {}).values()
+    needed = [each.compute for each in given if isinstance(each, Cell)]
+    functions = [getattr(each, "func", each) for each in (cell.compute, *needed)]
+    return "-".join([fingerprint.of_package(), *(fingerprint.of_work(each) for each in functions)])
+
+
+commit = cache(machine.commit)  # as it was when this process read its modules
 
 
 def path_of(cell: Cell, folder: Path) -> Path:
-    """Return where the result of a cell belongs."""
-    text = json.dumps([cell.kind, cell.config], sort_keys=True)
-    return folder / cell.kind / f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.npz"
+    """Return the file that holds the result of a cell."""
+    if cell.is_line:
+        return folder / f"{cell.kind}.jsonl"
+    return folder / cell.kind / f"{name_of(cell)}-{code_of(cell)}.npz"
 
 
-def load(cell: Cell, folder: Path) -> Result | None:
-    """Return the stored result of a cell, or None."""
+def read_lines(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the last whole line of each cell in a file, by the cell's name."""
+    return _read_lines(path, path.stat().st_size) if path.exists() else {}
+
+
+@lru_cache(2)
+def _read_lines(path: Path, size: int) -> dict[str, dict[str, Any]]:
+    """Return the lines of a file; it only grows, so its size tells whether it has changed."""
+    lines = {}
+    for line in path.read_text().splitlines():
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:  # the process was stopped while it wrote
+            continue
+        lines[record["name"]] = record
+    return lines
+
+
+def load(cell: Cell, folder: Path, *, any_code: bool = False) -> Result | None:
+    """Return the stored result of a cell, or None; `any_code` takes a line of other code too."""
     path = path_of(cell, folder)
-    if not path.exists():
+    if cell.is_line:
+        record = read_lines(path).get(name_of(cell))
+        if record is None or not (any_code or record["made"]["code"] == code_of(cell)):
+            return None
+        arrays = {}
+    elif not path.exists():
         return None
-    with np.load(path, allow_pickle=False) as file:
-        record = json.loads(str(file["record"]))
-        arrays = {name: file[name] for name in file.files if name != "record"}
+    else:
+        with np.load(path, allow_pickle=False) as file:
+            record = json.loads(str(file["record"]))
+            arrays = {name: file[name] for name in file.files if name != "record"}
     if record["config"] != cell.config:
         raise ValueError(f"{path} holds the result of another configuration; delete it.")
-    return {**record["result"], **arrays}
+    return {**record["result"], **arrays, "made": record["made"]}
 
 
-def save(cell: Cell, result: Result, folder: Path) -> None:
+def save(cell: Cell, result: Result, folder: Path, seconds: float) -> None:
     """Store the result of a cell, whole or not at all."""
     path = path_of(cell, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: value for name, value in result.items() if isinstance(value, np.ndarray)}
     numbers = {name: value for name, value in result.items() if name not in arrays}
-    record = json.dumps({"kind": cell.kind, "config": cell.config, "result": numbers})
+    made = {"commit": commit(), "code": code_of(cell), "processor_seconds": round(seconds, 2)}
+    record = {"kind": cell.kind, "config": cell.config, "result": numbers, "made": made}
+    if cell.is_line:
+        assert not arrays, "a line has no room for arrays"
+        with path.open("a") as file:
+            file.write(json.dumps({"name": name_of(cell), **record}) + "\n")
+        return
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        np.savez_compressed(file, record=np.array(record), **arrays)
+        np.savez_compressed(file, record=np.array(json.dumps(record)), **arrays)
     os.replace(file.name, path)
 
 
-def work(cell: Cell, folder: Path) -> Result:
+def work(cell: Cell, folder: Path, *, again: bool = False) -> Result:
     """Return the result of a cell, from disk or by doing it."""
-    found = load(cell, folder)
+    found = None if again else load(cell, folder)
     if found is None:
-        save(cell, cell.compute(cell.config), folder)
+        began = time.process_time()
+        save(cell, cell.compute(cell.config), folder, time.process_time() - began)
         found = load(cell, folder)
     assert found is not None
     return found
@@ -83,24 +139,39 @@ def run(
     With several jobs every process has one thread, which is the better use of cores for much
     small work.
     """
-    if again:
-        for cell in cells:
-            path_of(cell, folder).unlink(missing_ok=True)
-    todo = [cell for cell in cells if not path_of(cell, folder).exists()]
+    todo = [cell for cell in cells if again or load(cell, folder) is None]
     progress = Progress(title, len(cells), len(cells) - len(todo))
     if jobs > 1 and len(todo) > 1:
         with ProcessPoolExecutor(
             jobs, mp_context=get_context("spawn"), initializer=use_one_thread
         ) as pool:
-            for done in as_completed([pool.submit(work, cell, folder) for cell in todo]):
+            futures = [pool.submit(work, cell, folder, again=again) for cell in todo]
+            for done in as_completed(futures):
                 done.result()
                 progress.step()
     else:
         for cell in todo:
-            work(cell, folder)
+            work(cell, folder, again=again)
             progress.step()
     progress.end()
     return [work(cell, folder) for cell in cells]
+
+
+def run_for(cells: Sequence[Cell], folder: Path, minutes: float, *, title: str) -> None:
+    """Do cells that no code has done yet, in their order, until the time is up.
+
+    Several processes, here or elsewhere, may share the work by each having some of the cells.
+    """
+    until = time.monotonic() + 60 * minutes
+    todo = [cell for cell in cells if load(cell, folder, any_code=True) is None]
+    progress = Progress(title, len(cells), len(cells) - len(todo))
+    for cell in todo:
+        if time.monotonic() >= until:
+            break
+        if load(cell, folder, any_code=True) is None:  # another process may have been faster
+            work(cell, folder)
+        progress.step()
+    progress.end()
 
 
 def use_one_thread() -> None:
@@ -149,5 +220,5 @@ def unique(cells: Iterable[Cell]) -> list[Cell]:
     """Return the cells without repeats, in order."""
     seen: dict[str, Cell] = {}
     for cell in cells:
-        seen.setdefault(json.dumps([cell.kind, cell.config], sort_keys=True), cell)
+        seen.setdefault(name_of(cell), cell)
     return list(seen.values())

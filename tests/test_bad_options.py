@@ -211,6 +211,7 @@ PARAMETERS = [
             ("init_params", "one of 'kmeans', 'k-means++', 'random', 'random_from_data', 'auto'"),
             ("weights", "one of 'learned', 'equal'"),
             ("init_covariance", "one of 'available', 'filled'"),
+            ("keep_components_of", "one of 'correlation', 'covariance'"),
             ("accelerate", "one of 'auto', 'squarem', 'anderson', None"),
             (
                 "engine",

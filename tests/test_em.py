@@ -100,6 +100,7 @@ VARIANTS = [
     {"init_params": "random_from_data", "init_covariance": "filled"},
     {"keep_components": 2, "fill": "mean"},
     {"keep_components": 0.5, "fill": "mean", "reg_covar": 1e-2},
+    {"keep_components": 2, "keep_components_of": "covariance"},
 ]
 
 

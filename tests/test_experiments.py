@@ -16,10 +16,13 @@ from benchmarks import data
 from experiments import (
     abalone,
     abalone_data,
+    abalone_work,
+    fingerprint,
     imputers,
     kernel_ridge,
     mnist,
     mnist_data,
+    mnist_work,
     network,
     profiles,
     store,
@@ -318,6 +321,49 @@ def test_finished_cells_are_not_done_again(tmp_path):
     assert [len(result["array"]) for result in results] == [0, 1, 2, 3]
     store.run(cells[:1], tmp_path, title="test", again=True)
     assert log.read_text().split()[-1] == "0"
+
+
+def count_more(config):
+    """Count."""
+    return {"value": config["i"] + STEP}
+
+
+STEP = 1
+
+
+def test_lines_go_on_where_they_stopped_and_know_their_code(tmp_path, monkeypatch):
+    cells = [store.Cell("test", {"i": i}, count_more, is_line=True) for i in range(5)]
+    store.run_for(cells[:3], tmp_path, 1.0, title="test")
+    path = tmp_path / "test.jsonl"
+    with path.open("a") as file:
+        file.write('{"name": "half a li')
+    with path.open("a") as file:
+        file.write("\n")
+    assert [store.load(cell, tmp_path) is None for cell in cells] == [False] * 3 + [True] * 2
+    store.run_for(cells, tmp_path, 0.0, title="test")  # no time: nothing is done
+    assert len(path.read_text().splitlines()) == 4
+    store.run_for(cells, tmp_path, 1.0, title="test")
+    assert [store.load(cell, tmp_path)["value"] for cell in cells] == [1, 2, 3, 4, 5]
+    made = store.load(cells[0], tmp_path)["made"]
+    assert made["code"] == store.code_of(cells[0])
+    monkeypatch.setattr(store, "code_of", lambda cell: "other")
+    assert store.load(cells[0], tmp_path) is None
+    assert store.load(cells[0], tmp_path, any_code=True)["made"] == made
+    assert store.work(cells[0], tmp_path)["made"]["code"] == "other"
+
+
+def test_a_digest_of_code_sees_what_is_reached_and_no_comments():
+    plain = fingerprint.plain
+    documented = 'def f():\n    "Say."\n    return 1  # one'
+    assert plain(documented) == plain("def f(): return 1")
+    assert plain("def f(): return 1") != plain("def f(): return 2")
+    found = {}
+    fingerprint._reach(mnist_work.fit_one, found)
+    names = {name.rsplit(".", 1)[1] for name in found}
+    assert {"fit_one", "make_model", "OPEN", "training", "_punch", "squares"} <= names
+    assert not any("store" in name or "page" in name for name in found)
+    fingerprint._reach(abalone_work.learn_one, found)
+    assert "experiments.network.step" in found
 
 
 def test_half_a_file_is_no_result(tmp_path):

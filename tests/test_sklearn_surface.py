@@ -35,6 +35,7 @@ OWN_PARAMETERS = {
     "solver",
     "init_covariance",
     "keep_components",
+    "keep_components_of",
     "fill",
     "diagonal_loading",
     "shrinkage",

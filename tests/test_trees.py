@@ -195,7 +195,7 @@ def test_a_node_with_no_cheaper_neighbour_starts_from_scratch():
 
 COSTS = {
     "seconds": lambda common, added, removed: tree_edge_seconds(DEFAULT, common, added, removed),
-    "directed": lambda common, added, removed: 1e-6 * (1.0 * added + 3.0 * removed + 0.1 * common),
+    "directed": lambda common, added, removed: 1.0 * added + 3.0 * removed + 0.1 * common,
     "free": lambda common, added, removed: 0.0 * common,
 }
 
@@ -374,6 +374,8 @@ OPTIONS = {
     "paper, in seconds": TreeOptions("paper", cost="seconds", max_cluster=500),
     "tree, hamming": TreeOptions("tree", max_cluster=150),
     "tree, own cost": TreeOptions("tree", cost=COSTS["directed"], max_cluster=700),
+    "paper, one tree": TreeOptions("paper", max_cluster=None),
+    "tree, one tree": TreeOptions("tree", max_cluster=None),
     "tree, virtual": TreeOptions("tree", virtual_patterns=True, recompute_every=7, max_cluster=300),
 }
 
@@ -398,7 +400,9 @@ def test_a_plan_for_thousands_of_patterns_holds_each_once(name):
     for cluster in plan.forest:
         inside = np.concatenate([route.pattern for route in cluster.routes])
         assert sorted(inside[inside >= 0]) == list(range(cluster.patterns.size))
-        if isinstance(options, TreeOptions):
+        if isinstance(options, TreeOptions) and options.max_cluster is None:
+            assert len(plan.forest) == 1
+        elif isinstance(options, TreeOptions):
             assert cluster.patterns.size <= options.max_cluster
 
 
@@ -435,6 +439,41 @@ def test_the_explanation_counts_changes_starts_and_matrices():
         f"{starts} patterns from scratch, {2000 - starts:,} moved with {changes:,} changes" in line
     )
     assert f"at most {max(route.walk.n_slots for route in routes)} matrices alive" in line
+
+
+def total_cost(routes, cost):
+    """Return what a forest costs by a function, starts being reached from the empty set."""
+    total = 0.0
+    for route in routes:
+        members, parent = route.tree.members, route.tree.parent
+        for node, own in enumerate(members):
+            before = members[parent[node]] if parent[node] >= 0 else np.zeros_like(own)
+            total += cost((own & before).sum(), (own & ~before).sum(), (before & ~own).sum())
+    return total
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("name", ["tree", "paper"])
+def test_a_cost_of_ones_own_decides_the_tree_whatever_its_unit(name, unit):
+    patterns = find_patterns(FAMILIES["noisy tables"](np.random.default_rng(0), 300))
+
+    def dear_removals(common, added, removed):
+        return unit * (1.0 * added + 9.0 * removed)
+
+    def dear_additions(common, added, removed):
+        return unit * (9.0 * added + 1.0 * removed)
+
+    costs = (dear_removals, dear_additions)
+    forests = []
+    for cost in costs:
+        options = TreeOptions(name, cost=cost, max_cluster=None)
+        (cluster,) = make_plan(patterns, 1, solver=options).forest
+        starts = sum(int((route.tree.parent < 0).sum()) for route in cluster.routes)
+        assert starts < len(patterns.observed) / 2  # most are reached from another
+        forests.append(cluster.routes)
+    for own, other in ((0, 1), (1, 0)):  # each is best by its own cost
+        best = total_cost(forests[own], costs[own])
+        assert best < 0.9 * total_cost(forests[other], costs[own])
 
 
 def test_a_single_pattern_is_a_tree_of_one():

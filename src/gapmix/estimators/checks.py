@@ -22,6 +22,7 @@ CHOICES = {
     "weights": ("learned", "equal"),
     "solver": ("auto", *SOLVERS),
     "init_covariance": ("available", "filled"),
+    "keep_components_of": ("correlation", "covariance"),
     "accelerate": ("auto", "squarem", "anderson", None),
 }
 
@@ -99,7 +100,8 @@ def _check_tree_options(options: TreeOptions) -> None:
         )
     if options.recompute_every is not None:
         check_positive_int("recompute_every", options.recompute_every)
-    check_positive_int("max_cluster", options.max_cluster)
+    if options.max_cluster is not None:
+        check_positive_int("max_cluster", options.max_cluster)
 
 
 def check_positive_int(name: str, value: Any) -> None:

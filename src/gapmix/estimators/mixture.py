@@ -89,10 +89,14 @@ class GaussianMixture(FittedMixture):
         with the cluster's mean.
     keep_components : float, int or None, default=None
         Keep only this share (float) or number (int) of the principal components of every
-        covariance, in columns scaled to variance 1. For 'full' and 'tied'.
+        component. For 'full' and 'tied'.
+    keep_components_of : {'correlation', 'covariance'}, default='correlation'
+        Which principal components: of columns scaled to variance 1, so that units do not matter,
+        or, as in the paper, of the covariance itself, where columns of large units come first.
     fill : {'mean', 'next'} or float, default='mean'
         Variance given to the directions not kept: the mean of theirs (then EM never goes down),
-        the largest of theirs, or a number relative to the columns' variances.
+        the largest of theirs, or a number, relative to the columns' variances or, for
+        'covariance', in squared units of the data.
     diagonal_loading : float, default=0.0
         Added to the diagonal of every covariance, in squared units of the data: the paper's first
         regulariser. EM may go down with it.
@@ -221,6 +225,7 @@ class GaussianMixture(FittedMixture):
     solver: str | TreeOptions = "auto"
     init_covariance: str = "available"
     keep_components: float | int | None = None
+    keep_components_of: str = "correlation"
     fill: str | float = "mean"
     diagonal_loading: float = 0.0
     shrinkage: float | str = 0.0

@@ -35,6 +35,7 @@ class Spec(NamedTuple):
     solver: str | TreeOptions
     init_covariance: str
     keep_components: float | int | None
+    keep_components_of: str
     fill: str | float
     diagonal_loading: float
     shrinkage: float | str
@@ -92,7 +93,7 @@ def make_settings(
         loading=loading,
         n_kept=count_kept(spec.keep_components, len(units.scale)),
         fill=spec.fill,
-        unit=units.variance,
+        unit=_unit_of_components(spec, units),
         levels=levels,
     )
     return Settings(
@@ -103,6 +104,11 @@ def make_settings(
         patience=int(spec.patience),
         accelerate=AUTO_ACCELERATE if spec.accelerate == "auto" else spec.accelerate,
     )
+
+
+def _unit_of_components(spec: Spec, units: Scaling) -> np.ndarray:
+    """Return the variances, in internal units, of columns in the units of `keep_components`."""
+    return units.variance if spec.keep_components_of == "correlation" else units.scale**-2.0
 
 
 def count_kept(keep_components: float | int | None, d: int) -> int | None:

@@ -1,5 +1,6 @@
 """Trees over patterns for the solvers that walk: how they are asked for, and how they are made."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -46,8 +47,11 @@ class TreeOptions(NamedTuple):
     """How trees are made. Pass as `solver=` in place of a name to change more than the name.
 
     `cost` is "hamming" (the paper's), "seconds" (measured, directed, with starting from scratch as
-    an edge) or a function of (common, added, removed) variables. `recompute_every` starts anew at
-    depths that are a multiple of it; `virtual_patterns` adds medians that shorten the tree.
+    an edge) or a function of (common, added, removed) variables, elementwise on arrays, in a unit
+    of its own: `cost(0, size, 0)`, from the empty set, is that of starting a set from scratch.
+    `recompute_every` starts anew at depths that are a multiple of it; `virtual_patterns` adds
+    medians that shorten the tree; `max_cluster` is the most patterns of one tree, and None asks for
+    one tree over all of them, which threads then cannot share.
 
     Examples
     --------
@@ -65,7 +69,7 @@ class TreeOptions(NamedTuple):
     cost: str | EdgeCost = "hamming"
     recompute_every: int | None = None
     virtual_patterns: bool = False
-    max_cluster: int = 4000
+    max_cluster: int | None = 4000
 
 
 PAPER = TreeOptions()
@@ -77,17 +81,27 @@ def make_forest(
 ) -> tuple[Cluster, ...]:
     """Cut the patterns into clusters and find a tree for each."""
     observed = patterns.observed
-    n_patterns, d = observed.shape
-    held = 8.0 * n_components * d * (2 * count_rows(patterns) + 8)
-    n_clusters = int(np.clip(n_patterns // MIN_CLUSTER, 1, CLUSTERS_TO_SHARE))
-    limit = min(CLUSTER_BYTES, 1.05 * held.sum() / n_clusters)
+    n_patterns = len(observed)
+    if options.max_cluster is None:
+        clusters = [np.arange(n_patterns)]
+    else:
+        clusters = _cut(patterns, n_components, options.max_cluster)
     clusters = [
         numbers[np.argsort(~on_missing_side(observed[numbers]), kind="stable")]
-        for numbers in cluster_members(observed, held, options.max_cluster, limit)
+        for numbers in clusters
     ]
     return tuple(
         Cluster(numbers, _make_routes(observed[numbers], options, costs)) for numbers in clusters
     )
+
+
+def _cut(patterns: Patterns, n_components: int, max_cluster: int) -> list[np.ndarray]:
+    """Return clusters that fit in memory, several of them so that threads can share the work."""
+    n_patterns, d = patterns.observed.shape
+    held = 8.0 * n_components * d * (2 * count_rows(patterns) + 8)
+    n_clusters = int(np.clip(n_patterns // MIN_CLUSTER, 1, CLUSTERS_TO_SHARE))
+    limit = min(CLUSTER_BYTES, 1.05 * held.sum() / n_clusters)
+    return cluster_members(patterns.observed, held, max_cluster, limit)
 
 
 def _make_routes(observed: np.ndarray, options: TreeOptions, costs: Costs) -> tuple[Route, ...]:
@@ -122,10 +136,15 @@ def _make_tree(members: np.ndarray, options: TreeOptions, costs: Costs) -> Tree:
     if options.cost == "hamming":
         return best_root(spanning_tree(members, n_real))
 
-    def edge(common: np.ndarray, added: np.ndarray, removed: np.ndarray) -> np.ndarray:
-        if callable(options.cost):
-            return options.cost(common, added, removed)
-        return tree_edge_seconds(costs, common, added, removed)
-
-    tree = arborescence(members, edge, lambda size: tree_start_seconds(costs, size))
+    if callable(options.cost):  # its unit is not ours, so starting is in its unit too
+        tree = arborescence(members, options.cost, partial(_from_nothing, options.cost))
+    else:
+        edge, start = partial(tree_edge_seconds, costs), partial(tree_start_seconds, costs)
+        tree = arborescence(members, edge, start)
     return prune_virtual(tree._replace(n_real=n_real))
+
+
+def _from_nothing(cost: EdgeCost, size: np.ndarray) -> np.ndarray:
+    """Return what reaching sets from the empty one costs."""
+    nothing = np.zeros_like(size)
+    return cost(nothing, size, nothing)

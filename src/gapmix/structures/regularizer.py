@@ -29,7 +29,7 @@ class Regularizer(NamedTuple):
     loading: np.ndarray | None = None  # (d,) added to the variances after the M step (paper, A)
     n_kept: int | None = None  # principal components kept (paper, B)
     fill: str | float = "mean"  # what replaces the other eigenvalues
-    unit: np.ndarray | None = None  # (d,) variances that make columns comparable, for (B)
+    unit: np.ndarray | None = None  # (d,) variances of columns in the units of (B)
     levels: LevelPrior = NO_PRIOR  # of categories
 
 
@@ -42,7 +42,8 @@ def is_monotone(regularizer: Regularizer) -> bool:
 def keep_components(sigma: np.ndarray, regularizer: Regularizer) -> np.ndarray:
     """Keep the n_kept largest principal components; give all other directions one variance.
 
-    Components are those of the columns in comparable units (observed variance 1). With fill
+    Components are those of columns in the units that `unit` gives: observed variance 1 (principal
+    components of correlations), or the user's (the paper's, of the covariance itself). With fill
     "mean" the discarded eigenvalues become their mean, which is the maximum-likelihood choice
     among matrices of this form (probabilistic principal components), so EM still climbs; "next"
     takes the largest discarded one, as the paper's authors did; a number is taken as it is.
@@ -52,7 +53,7 @@ def keep_components(sigma: np.ndarray, regularizer: Regularizer) -> np.ndarray:
     if n_kept is None or n_kept >= d:
         return sigma
     unit = np.ones(d) if regularizer.unit is None else np.sqrt(regularizer.unit)
-    values, vectors = eigh(sigma / np.outer(unit, unit))  # ascending
+    values, vectors = _decompose(sigma / np.outer(unit, unit))
     rest, kept = values[: d - n_kept], values[d - n_kept :]
     if regularizer.fill == "mean":
         constant = float(rest.mean())
@@ -63,3 +64,15 @@ def keep_components(sigma: np.ndarray, regularizer: Regularizer) -> np.ndarray:
     vectors = vectors[:, d - n_kept :]
     low_rank = (vectors * (kept - constant)) @ vectors.T
     return (low_rank + constant * np.eye(d)) * np.outer(unit, unit)
+
+
+def _decompose(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return eigenvalues, ascending, and eigenvectors.
+
+    LAPACK's fastest driver gives up on some matrices with hundreds of eigenvalues that are zero
+    but for rounding, such as those of images; the other one does not.
+    """
+    try:
+        return eigh(matrix)
+    except np.linalg.LinAlgError:
+        return eigh(matrix, driver="evd")

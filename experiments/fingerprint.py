@@ -1,0 +1,106 @@
+"""Which code made a result: a digest that comments, docstrings and layout do not change.
+
+Two parts: the rooms of the package that a fit goes through, as they are; and of the experiments,
+the function that does a cell with every function and constant it reaches.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import textwrap
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import gapmix
+
+ROOMS = (
+    "units.py",
+    "shapes.py",
+    "categories.py",
+    "threads.py",
+    "parameters.py",
+    "statistics.py",
+    "plan",
+    "kernels",
+    "structures",
+    "solvers",
+    "em",
+    "density",
+    "starts",
+    "fitting",
+)
+OURS = ("experiments.", "benchmarks.problems", "benchmarks.data")
+ELSE = ("experiments.store",)  # it keeps results and makes none
+
+
+def plain(source: str) -> str:
+    """Return the meaning of source: its syntax tree without docstrings."""
+    tree = ast.parse(textwrap.dedent(source))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node, clean=False
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.dump(tree)
+
+
+@cache
+def of_package() -> str:
+    """Return the digest of the package's numerics."""
+    root = Path(gapmix.__file__).parent
+    digest = hashlib.sha256()
+    for room in ROOMS:
+        place = root / room
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(f"{path.relative_to(root)} {plain(path.read_text())}".encode())
+    return digest.hexdigest()[:12]
+
+
+@cache
+def of_work(compute: Callable[..., Any]) -> str:
+    """Return the digest of a function of the experiments and all it reaches there."""
+    found: dict[str, str] = {}
+    _reach(compute, found)
+    text = "\n".join(f"{name} {found[name]}" for name in sorted(found))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _reach(value: Any, found: dict[str, str]) -> None:
+    """Add a function, and what it names in our modules, to those found."""
+    while isinstance(value, partial):
+        value = value.func
+    value = inspect.unwrap(getattr(value, "py_func", value))
+    if not inspect.isfunction(value) or not value.__module__.startswith(OURS):
+        return
+    if value.__module__ in ELSE:
+        return
+    name = f"{value.__module__}.{value.__qualname__}"
+    if name in found:
+        return
+    found[name] = plain(inspect.getsource(value))
+    names = _names(value.__code__)
+    for word in sorted(names & value.__globals__.keys()):
+        other = value.__globals__[word]
+        if isinstance(other, ModuleType) and other.__name__.startswith(OURS):
+            for attribute in sorted(names & vars(other).keys()):
+                _note(f"{other.__name__}.{attribute}", vars(other)[attribute], found)
+        else:
+            _note(f"{value.__module__}.{word}", other, found)
+
+
+def _note(name: str, value: Any, found: dict[str, str]) -> None:
+    """Add a constant by its value, a function by its source."""
+    if isinstance(value, int | float | str | tuple | dict):
+        found[name] = repr(value)
+    _reach(value, found)
+
+
+def _names(code: Any) -> set[str]:
+    """Return the names that a function uses, those of functions inside it included."""
+    inner = (each for each in code.co_consts if hasattr(each, "co_names"))
+    return set(code.co_names).union(*(_names(each) for each in inner))
