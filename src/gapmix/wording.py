@@ -168,6 +168,15 @@ def name_columns(names: Sequence[str], most: int = 5) -> str:
     return f"Column{'s' if len(names) > 1 else ''} {list_names(names, most)}"
 
 
+def say_doubted(names: Sequence[str]) -> str:
+    """Return what is said of columns of which rows told no more than the columns themselves."""
+    which, their = ("this column", "its") if len(names) == 1 else ("these columns", "their")
+    return (
+        f"hidden cells of {which} ({list_names(names)}) were told no better by the rest of their "
+        f"rows than by {their} mean or commonest level: gaps are filled nearer to that"
+    )
+
+
 def listed(items: Sequence[str], most: int = 6) -> str:
     """Return items as a sentence has them: "a, b and c", or "a, b and 7 more"."""
     shown = list(items)

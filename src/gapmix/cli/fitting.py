@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from gapmix.cli.models import columns_to_plain, marks_to_parameter
 from gapmix.cli.reading import OpenTable, read_bounds, require_columns
 from gapmix.cli.requests import Fitting, Watch
-from gapmix.estimators.glance import is_complete
+from gapmix.estimators.glance import is_complete, list_doubted
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.levels import too_many_levels
 from gapmix.fitting.progress import Event, listening
@@ -42,6 +42,7 @@ class FitSummary(NamedTuple):
     log_likelihood: float  # per row
     seconds: float
     selection: tuple[Candidate, ...] = ()  # the sizes compared, if the size was to be found
+    doubted: tuple[str, ...] = ()  # columns that are filled nearer to their mean
 
 
 class Ear:
@@ -69,6 +70,7 @@ class Ear:
             float(mixture.history_[-1].log_likelihood),
             time.perf_counter() - self._began,
             tuple(imputer.selection_),
+            list_doubted(imputer),
         )
 
 

@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.table import Table as Grid
 from rich.text import Text
 
-from gapmix.wording import clean, count, duration, list_names, listed, percent
+from gapmix.wording import clean, count, duration, list_names, listed, percent, quote, say_doubted
 
 if TYPE_CHECKING:
     from gapmix.cli.options import Shown
@@ -93,6 +93,8 @@ def _fit_rows(fit: Any, verbose: bool) -> list[tuple[str, str]]:
                 "allows more, which may change filled cells a little",
             )
         )
+    if fit.doubted:
+        rows.append(("Little known", say_doubted([quote(name) for name in fit.doubted])))
     if verbose:
         size = count(fit.n_components, "component")
         if len(kept) > 1:

@@ -371,7 +371,8 @@ def _fill(
     possible = ready.imputer.possible()
     if writing.raw_means:
         possible = only_limits(possible)
-    parts = fill_source(mixture, source, possible, list_shapes(ready.imputer, source.d))
+    shapes, trust = list_shapes(ready.imputer, source.d), ready.imputer.trust_
+    parts = fill_source(mixture, source, possible, shapes, trust)
     with (
         telling(watch),
         writing_to(writing.path, types.names, None, watch, raw=writing.raw) as sink,

@@ -144,17 +144,25 @@ def _complete(ready: ReadyDensity, block: Block, *, spread: bool) -> tuple[Compl
 
 
 def quantiles(
-    ready: ReadyDensity, layout: Layout, levels: np.ndarray, engine: Engine
+    ready: ReadyDensity,
+    layout: Layout,
+    levels: np.ndarray,
+    engine: Engine,
+    trust: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return quantiles of every gap given the rest of its row, (len(levels), n, d).
 
-    `levels` is (m, d), each column having its own.
+    `levels` is (m, d), each column having its own. With `trust` (d,), each gap's distribution is a
+    pool of the one given its row, with this share, and the one of an empty row.
 
     Observed cells come back as they were. The conditional distribution of a cell is a mixture of
     the components' Gaussians, so its quantiles are roots of a sum of normal distribution functions.
     """
     means = ready.parameters.means
     result = np.empty((len(levels), *layout.x.shape))
+    std = np.empty(0)
+    if trust is not None:
+        std = np.sqrt(np.einsum("kii->ki", dense_covariances(ready.parameters)))
 
     def quantiles_of_block(block: Block, place: np.ndarray) -> None:
         completed, resp = _complete(ready, block, spread=True)
@@ -162,9 +170,14 @@ def quantiles(
         mean = completed.deviation[:, row, column] + means[:, column]  # (K, cells)
         pattern = expand(np.arange(len(block.observed)), block)
         within = completed.variance[:, pattern[row], column]
+        parts = [resp[row].T, mean, np.sqrt(within)]
+        if trust is not None:
+            weights = (1.0 - trust[column]) * ready.parameters.weights[:, None]
+            alone = weights, means[:, column], std[:, column]
+            parts[0] = trust[column] * parts[0]
+            parts = [np.concatenate(pair) for pair in zip(parts, alone, strict=True)]
         for each, level in zip(result, levels, strict=True):
             inside = np.zeros(block.x.shape)
-            parts = resp[row].T, mean, np.sqrt(within)
             inside[row, column] = mixture_quantile(level[column], *parts)
             values, shown = _in_units(inside, layout.units), layout.x[place]
             each[place] = np.where(np.isnan(shown), values, shown)

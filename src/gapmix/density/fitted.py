@@ -49,10 +49,23 @@ class Density(NamedTuple):
     n_jobs: int | None
     n_levels: np.ndarray | None = None  # (D,) levels of each column, 0 for numbers
     shapes: tuple[Shape, ...] = ()  # of all columns, if parameters are those of transformed ones
+    trust: np.ndarray | None = None  # (D,) see `pools`; None trusts what rows say of all columns
+
+
+def pools(density: Density) -> bool:
+    """Tell whether some gaps get a pool of two distributions.
+
+    One is the distribution given the rest of the row, with the share `trust` of the column, the
+    other that of an empty row. So the mean is drawn towards the column's, and deviations,
+    quantiles, draws and probabilities are those of the pool. Densities of rows are not pooled.
+    """
+    return density.trust is not None and bool((density.trust < 1.0).any())
 
 
 def marginal(density: Density, columns: np.ndarray) -> Density:
     """Return the density of some of the columns, the others integrated out."""
+    trust = None if density.trust is None else density.trust[columns]
+    density = density._replace(trust=trust)
     tables, n_levels = density.parameters.categories, density.n_levels
     numbers = columns
     if n_levels is not None and n_levels.any():
@@ -109,6 +122,26 @@ def fill(density: Density, x: np.ndarray, *, spread: bool = False) -> Filled:
 
     Categories get their most probable level, and as deviation the probability of any other.
     """
+    filled = _fill(density, x, spread=spread)
+    if not pools(density):
+        return filled
+    trust, gaps = np.asarray(density.trust), np.isnan(x)
+    is_number = (
+        np.ones(len(trust), dtype=bool) if density.n_levels is None else density.n_levels == 0
+    )
+    gaps &= (trust < 1.0) & is_number
+    alone = _fill(density, np.full((1, x.shape[1]), np.nan), spread=spread)
+    mean = trust * filled.mean + (1.0 - trust) * alone.mean
+    if spread:
+        near, far = (filled.mean - mean) ** 2, (alone.mean - mean) ** 2
+        variance = trust * (filled.std**2 + near) + (1.0 - trust) * (alone.std**2 + far)
+        np.copyto(filled.std, np.sqrt(variance), where=gaps)
+    np.copyto(filled.mean, mean, where=gaps)
+    return filled
+
+
+def _fill(density: Density, x: np.ndarray, *, spread: bool) -> Filled:
+    """Return rows filled, categories by what `trust` makes of them, numbers without it."""
     numbers, codes = _split(density, x)
     with open_engine(density.n_jobs) as engine:
         rows = _lay_out(density, numbers, codes)
@@ -141,10 +174,16 @@ def level_probabilities(density: Density, x: np.ndarray) -> tuple[np.ndarray, ..
 def _level_probabilities(
     density: Density, codes: np.ndarray, resp: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    result = []
-    for column, table in zip(codes.T, density.parameters.categories, strict=True):
+    result, tables = [], density.parameters.categories
+    trust = np.ones(len(tables))
+    if density.trust is not None and density.n_levels is not None:
+        trust = density.trust[density.n_levels > 0]
+    for column, table, own in zip(codes.T, tables, trust, strict=True):
         shown = categories.one_hot(column[:, None], [table.shape[1]])
-        result.append(np.where((column >= 0)[:, None], shown, resp @ table))
+        told = resp @ table
+        if own < 1.0:
+            told = own * told + (1.0 - own) * (density.parameters.weights @ table)
+        result.append(np.where((column >= 0)[:, None], shown, told))
     return tuple(result)
 
 
@@ -159,7 +198,11 @@ def quantiles(density: Density, x: np.ndarray, levels: np.ndarray) -> np.ndarray
         rows = _lay_out(density, numbers, codes)
         each = np.broadcast_to(levels.reshape(len(levels), -1), (len(levels), x.shape[1]))
         each = np.nan_to_num(split_table(each, density.n_levels)[0], nan=0.5)
-        values = conditional.quantiles(_prepare(density), rows, each, engine)
+        trust = None
+        if pools(density):
+            trust = split_table(np.asarray(density.trust)[None], density.n_levels)[0][0]
+            trust = np.nan_to_num(trust, nan=1.0)  # of a table without numbers
+        values = conditional.quantiles(_prepare(density), rows, each, engine, trust)
     return inverse_table(density.shapes, _with_columns(density, values, x), x)
 
 
@@ -168,7 +211,12 @@ def distribution(density: Density, x: np.ndarray, values: np.ndarray) -> np.ndar
 
     NaN in all columns of categories, too.
     """
-    return _of_cells(conditional.distribution, density, x, values)
+    found = _of_cells(conditional.distribution, density, x, values)
+    if not pools(density):
+        return found
+    trust = np.asarray(density.trust)
+    alone = _of_cells(conditional.distribution, density, np.full_like(x, np.nan), values)
+    return np.where(trust < 1.0, trust * found + (1.0 - trust) * alone, found)
 
 
 def cell_scores(density: Density, x: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -206,6 +254,15 @@ def _with_columns(density: Density, numbers: np.ndarray, x: np.ndarray) -> np.nd
 
 def draw(density: Density, x: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
     """Return draws of the gaps given the rest of each row, (n_draws, n, D)."""
+    draws = _draw(density, x, n_draws, rng)
+    if pools(density):
+        alone = _draw(density, np.full_like(x, np.nan), n_draws, rng)
+        swapped = np.isnan(x) & (rng.random(draws.shape) >= np.asarray(density.trust))
+        np.copyto(draws, alone, where=swapped)
+    return draws
+
+
+def _draw(density: Density, x: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
     numbers, codes = _split(density, x)
     ready = _prepare(density)
     with open_engine(density.n_jobs) as engine:

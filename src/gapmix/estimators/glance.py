@@ -11,6 +11,7 @@ from sklearn.utils import estimator_html_repr
 
 from gapmix.plan.patterns import count_rows
 from gapmix.selection.effort import EFFORTS
+from gapmix.wording import say_doubted
 
 MAX_CLASSES = 10
 CELL = "padding:.15em 1em .15em 0;text-align:left;vertical-align:top;border:0;background:none"
@@ -59,6 +60,8 @@ def glance(estimator: Any) -> str:
             first, end = best_part(estimator)
             best = _tell_size(mixture.weights_[first:end])
             rows[0] = ("Components", f"{kept}, averaged; alone, the best has {best}")
+    if hasattr(estimator, "trust_") and list_doubted(estimator):
+        rows.append(("Little known", say_doubted(list_doubted(estimator))))
     return _to_html(rows, "", heads_above=False)
 
 
@@ -71,6 +74,12 @@ def list_united(imputer: Any) -> tuple[int, ...]:
     n_starts, rest = divmod(len(imputer.mixture_.weights_), max(sum(kept), 1))
     united = len(kept) * n_starts > 1 and not rest
     return tuple(size for size in kept for _ in range(n_starts)) if united else ()
+
+
+def list_doubted(imputer: Any) -> tuple[str, ...]:
+    """Return the columns that are filled nearer to their mean than their rows tell."""
+    pairs = zip(imputer.column_kinds_, imputer.trust_, strict=True)
+    return tuple(str(name) for name, trust in pairs if trust < 1.0)
 
 
 def is_complete(imputer: Any) -> bool:

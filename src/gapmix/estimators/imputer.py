@@ -117,6 +117,10 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     calibration_ : ndarray of shape (n_features, n_coverages), or None
         Coverage to ask of the model for coverages from 0 to 1, found on hidden cells of each
         column; None if no sizes were compared.
+    trust_ : ndarray of shape (n_features,)
+        How much of a gap's distribution the rest of its row tells, from 0 to 1; the rest is the
+        column's own. It is below 1 where hidden cells were filled worse than by the column's mean,
+        or the shares of its levels, and draws what is filled towards these.
     n_components_ : int
         Number of components of the mixture.
     n_iter_ : int
@@ -259,6 +263,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         self.selection_ = chosen.candidates
         told = chosen.calibration
         self.calibration_ = None if told is None else told[: x.shape[1]]
+        self.trust_ = np.ones(x.shape[1]) if chosen.trust is None else chosen.trust[: x.shape[1]]
         self.n_components_ = len(self.mixture_.weights_)
         self.n_iter_ = chosen.fitted.n_iter
         return x, targets
@@ -367,7 +372,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     def _joint_density(self) -> Density:
         """Return the density of the columns and of the targets, if these are modelled."""
         whole = self.mixture_._density()._replace(n_jobs=self.n_jobs)
-        return whole._replace(shapes=list_shapes(self, self.mixture_.n_features_in_))
+        trust = np.ones(self.mixture_.n_features_in_)
+        trust[: self.n_features_in_] = self.trust_
+        return whole._replace(shapes=list_shapes(self, len(trust)), trust=trust)
 
     def _read(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -99,10 +99,12 @@ def fill_source(
     source: Source,
     possible: Possible | None = None,
     shapes: tuple[Shape, ...] = (),
+    trust: np.ndarray | None = None,
 ) -> Iterator[FilledPiece]:
     """Yield every piece with its gaps filled by what is `possible`, by the mixture's engine.
 
-    `shapes` are the transforms of the columns that the mixture is of, if there are any.
+    `shapes` are the transforms of the columns that the mixture is of, if there are any; `trust`
+    (D,) is how far what rows tell of them is trusted.
     """
     if source.d != mixture.n_features_in_:
         raise ValueError(
@@ -118,5 +120,5 @@ def fill_source(
     labels = column_names(mixture)
     source = code_source(source, mixture.is_categorical_, mixture.categories_, labels)
     running = Running(mixture.n_jobs, mixture.engine)
-    model = mixture._density()._replace(shapes=shapes)
+    model = mixture._density()._replace(shapes=shapes, trust=trust)
     return pieces.fill_pieces(model, source, running, possible)

@@ -284,7 +284,7 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
             GaussianMixtureImputer,
             parts=("mixture_",),
             state=(
-                *("selection_", "calibration_", "n_components_", "n_iter_"),
+                *("selection_", "calibration_", "trust_", "n_components_", "n_iter_"),
                 *("indicated_", "constant_", "columns_", "column_kinds_", "column_values_"),
                 "column_shapes_",
             ),

@@ -66,6 +66,7 @@ def check_imputer(imputer: Any) -> None:
     _check_size(imputer)
     _check_selection(_held(imputer, "selection_", tuple))
     _check_calibration(_held(imputer, "calibration_", np.ndarray, type(None)), d)
+    _check_trust(imputer, d)
     _check_constant(imputer, np.arange(d))
     _check_columns(imputer)
     _check_shapes(imputer)
@@ -273,3 +274,12 @@ def _check_calibration(calibration: np.ndarray | None, d: int) -> None:
         raise ModelFileError("calibration_ must hold at least two numbers from 0 to 1.")
     if (np.diff(calibration) < 0).any():
         raise ModelFileError("calibration_ must not fall.")
+
+
+def _check_trust(imputer: Any, d: int) -> None:
+    """Check how far columns are trusted; those of earlier files are so without limit."""
+    if not hasattr(imputer, "trust_"):
+        imputer.trust_ = np.ones(d)
+    trust = _held(imputer, "trust_", np.ndarray)
+    if trust.dtype != np.float64 or trust.shape != (d,) or not ((trust >= 0) & (trust <= 1)).all():
+        raise ModelFileError("trust_ must hold a number from 0 to 1 for each column.")

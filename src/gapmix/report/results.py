@@ -12,7 +12,7 @@ from gapmix.report.judging import Judged
 from gapmix.report.pictures import Picture, draw_hidden, draw_known_and_filled
 from gapmix.report.randomness import LEVEL, Hints
 from gapmix.report.subject import MAX_TABLE, Subject
-from gapmix.wording import NOTHING, count, label, listed, number, percent
+from gapmix.wording import NOTHING, count, label, listed, number, percent, say_doubted
 
 MAX_ERROR_COLUMNS = 14
 MAX_HINTS = 10
@@ -31,7 +31,7 @@ def write_filled(facts: FilledFacts, subject: Subject) -> dict[str, Any]:
     panels = [_draw_panel(each, subject) for each in facts.columns[:MAX_PANELS]]
     return {
         "finding": _tell_filled(facts, subject),
-        "notes": _note_columns(facts, subject.names),
+        "notes": _note_columns(facts, subject),
         "panels": panels,
         "n_more_panels": max(0, len(facts.columns) - len(panels)),
         "columns": facts.columns[:MAX_TABLE],
@@ -60,14 +60,19 @@ def _tell_filled(facts: FilledFacts, subject: Subject) -> str:
     return f"{text}."
 
 
-def _note_columns(facts: FilledFacts, names: list[str]) -> list[str]:
-    notes = []
+def _note_columns(facts: FilledFacts, subject: Subject) -> list[str]:
+    notes, names = [], subject.names
     if facts.unknowable:
         shown = listed([label(names[j]) for j in facts.unknowable])
         notes.append(f"{shown}: no value is known, so nothing could be learned; filled with 0.")
     if facts.constant:
         shown = listed([label(names[j]) for j in facts.constant])
         notes.append(f"{shown}: only one value is known, and gaps are filled with it.")
+    gaps = np.isnan(subject.x).any(axis=0)
+    doubted = np.flatnonzero(gaps & (subject.imputer.trust_ < 1.0))
+    if doubted.size:
+        said = say_doubted([label(names[j]) for j in doubted.tolist()])
+        notes.append(f"{said[0].upper()}{said[1:]}.")
     return notes
 
 

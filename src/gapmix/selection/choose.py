@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -71,6 +72,7 @@ class Chosen(NamedTuple):
     held: np.ndarray | None = None  # (m, d) rows of which something was hidden
     held_weight: np.ndarray | None = None  # (m,)
     calibration: np.ndarray | None = None  # see sizes.calibrate_intervals
+    trust: np.ndarray | None = None  # (D,) see judging.find_trust
 
 
 def read_rows(task: Task, spec: Spec) -> Matrix:
@@ -174,17 +176,30 @@ def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
     whole = read_rows(task, wanted.spec)
     kept = [each for each in candidates if each.share > 0]
     parts = [part for each in kept for part in _fit_all(wanted, whole, task, fits, each)]
-    calibration = None
+    calibration = trust = None
     if not task.whole_rows:
         # What is united has other quantiles than its best part: calibrate what is alike.
         compared = [fits[each.n_components].parameters for each in kept]
         together = unite(compared, np.array([each.share for each in kept]))
         model = model_of(blind._replace(parameters=together), task, wanted.running.n_jobs)
-        calibration = _calibrate(model, sample, cells)
+        if len(cells.x):
+            trust = _find_trust(model, cells, [told[each.n_components] for each in kept], kept)
+        calibration = _calibrate(model._replace(trust=trust), sample, cells)
     weights = np.repeat([each.share for each in kept], wanted.effort.n_starts)
     united = _unite(parts, weights / wanted.effort.n_starts, whole, wanted.running.n_jobs)
     advice = tuple(each.advice for each in parts)
-    return Chosen(united, candidates, advice, blind, cells.x, cells.weight, calibration)
+    return Chosen(united, candidates, advice, blind, cells.x, cells.weight, calibration, trust)
+
+
+def _find_trust(
+    model: Density, cells: Hidden, told: Sequence[Told], kept: Sequence[Candidate]
+) -> np.ndarray:
+    """Return how far to trust what rows tell of each column, (D,), by sizes as they are united."""
+    nothing = np.full((1, cells.x.shape[1]), np.nan)
+    levels = density.level_probabilities(model, nothing) if told[0].levels else ()
+    alone = Told(np.zeros(1), density.fill(model, nothing).mean, levels, np.nan)
+    shares = np.array([each.share for each in kept])
+    return judging.find_trust(cells, judging.unite_told(told, shares / shares.sum()), alone)
 
 
 def _fit_all(

@@ -16,6 +16,7 @@ from gapmix.selection.sizes import measure_spread
 
 EVEN_CELLS = 5.0  # hidden cells that speak for equal shares
 STEPS = 10  # from no share to all
+TRUSTING_CELLS = 30.0  # hidden cells that speak for what rows tell of a column
 
 
 class Hidden(NamedTuple):
@@ -132,3 +133,44 @@ def find_shares(cells: Hidden, told: Sequence[Told]) -> np.ndarray:
 
     ways = (each for each in product(range(STEPS + 1), repeat=n) if sum(each) == STEPS)
     return min((np.array(way) / STEPS for way in ways), key=loss)
+
+
+def find_trust(cells: Hidden, told: Told, alone: Told) -> np.ndarray:
+    """Return how far to trust what rows tell of each column, from 0 to 1, (D,); mostly 1.
+
+    Only a column whose hidden cells are told worse than by its mean, or by the shares of its
+    levels, is trusted less. `alone` is told of one empty row. The share of what rows tell in a
+    pool of both is the best one for the hidden cells: that of least squares for numbers, of the
+    highest log score for levels. A few hidden cells prove little, so that others speak beside them.
+    """
+    trust = np.ones(cells.x.shape[1])
+    with np.errstate(all="ignore"):  # columns without any value
+        low, high = np.fmin.reduce(cells.shown, axis=0), np.fmax.reduce(cells.shown, axis=0)
+    for j in np.flatnonzero((cells.spread > 0) & cells.hidden.any(axis=0)):
+        rows = np.flatnonzero(cells.hidden[:, j])
+        filled = np.clip(told.mean[rows, j], low[j], high[j])  # as imputers do
+        told_off, off = filled - alone.mean[0, j], cells.x[rows, j] - alone.mean[0, j]
+        power = float(cells.weight[rows] @ told_off**2)
+        if power > 0:
+            best = float(cells.weight[rows] @ (told_off * off)) / power
+            trust[j] = _trust(best, best < 0.5, cells.weight[rows])
+    named = np.flatnonzero(cells.n_levels) if told.levels and cells.n_levels is not None else ()
+    ways = np.linspace(0.0, 1.0, 10 * STEPS + 1)
+    for j, share, shares in zip(named, told.levels, alone.levels, strict=True):
+        rows = np.flatnonzero(cells.hidden[:, j])
+        level = cells.x[rows, j].astype(int)
+        pooled = np.multiply.outer(ways, share[rows, level])
+        pooled += np.multiply.outer(1.0 - ways, shares[0, level])
+        scores = np.log(np.maximum(pooled, TINY)) @ cells.weight[rows]  # from 0 to all
+        if rows.size:
+            best = float(ways[scores.argmax()])
+            trust[j] = _trust(best, scores[-1] < scores[0], cells.weight[rows])
+    return trust
+
+
+def _trust(best: float, is_worse: bool, weight: np.ndarray) -> float:
+    """Return the trust in a column, given the best one for hidden cells of these weights."""
+    n = float(weight.sum())
+    return float(
+        np.clip((best * n + TRUSTING_CELLS) / (n + TRUSTING_CELLS), 0.0, 1.0) if is_worse else 1.0
+    )
