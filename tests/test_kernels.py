@@ -60,7 +60,8 @@ def test_code_that_was_put_in_place_of_a_call_is_compiled_anew_when_its_source_c
     code = """
 import numpy as np
 from gapmix import kernels
-print(kernels._is_compiled("caller"), kernels.load("caller").caller(np.ones(1)))
+caller = kernels.load("caller").caller
+print(bool(caller.stats.cache_hits), caller(np.ones(1)))
 """
     assert run(package, code) == "False 2.0"
     before = kept(package, "caller")
@@ -75,3 +76,31 @@ print(kernels._is_compiled("caller"), kernels.load("caller").caller(np.ones(1)))
 def test_kernels_with_and_without_the_interpreter_lock_are_kept_apart(package):
     run(package, "import gapmix.kernels.factors")
     assert len(kept(package, "factors")) == 2
+
+
+def test_code_compiled_ahead_is_used_where_nothing_can_be_written(package):
+    # Numba asks for a folder it can write to; where the package's and the user's are none, what
+    # was compiled ahead beside the package still counts.
+    code = """
+import logging, sys
+import numpy as np
+import numba.core.caching as caching
+logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+allowed = []
+ensure = caching._CacheLocator.ensure_cache_path
+def refuse(self):
+    if not any(str(self.get_cache_path()).startswith(each) for each in allowed):
+        raise PermissionError(13, "read-only")
+    ensure(self)
+caching._CacheLocator.ensure_cache_path = refuse
+import tempfile
+allowed.append(tempfile.gettempdir() + "/gapmix-")
+from gapmix import kernels
+caller = kernels.load("caller").caller
+print(bool(caller.stats.cache_hits), caller(np.ones(1)), caching.config.CACHE_DIR)
+"""
+    cold = run(package, code)
+    assert cold.startswith("Compiling for this machine.")
+    assert cold.endswith("False 2.0")
+    run(package, "import gapmix.kernels.caller")
+    assert run(package, code) == "True 2.0"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from cyclopts import App, Parameter
 
@@ -48,8 +48,9 @@ class Later:
 
 
 if TYPE_CHECKING:
-    from gapmix.cli import drawing, evaluating, filling, looking, reporting, streaming
+    from gapmix.cli import beginning, drawing, evaluating, filling, looking, reporting, streaming
 else:
+    beginning = Later("gapmix.cli.beginning")
     drawing = Later("gapmix.cli.drawing")
     evaluating = Later("gapmix.cli.evaluating")
     filling = Later("gapmix.cli.filling")
@@ -87,6 +88,7 @@ class Outcome(NamedTuple):
 
 READ, USE, FIT, SHOW = ReadOptions(), ColumnOptions(), FitOptions(), Shown()
 WHOLE = PieceOptions()
+DEMO = Path("gapmix-demo")
 TablePath = Annotated[
     str, Parameter(help="CSV (also .gz, .zst), TSV or Parquet file; - is standard input")
 ]
@@ -336,6 +338,35 @@ def info(model: Annotated[Path, Parameter(help="Model file")], /, *, show: Shown
     """Show what is in a model file."""
     refuse_idle("on a model file", ("plots",), show)
     return Outcome("informed", looking.info(model), show)
+
+
+@app.command
+def demo(
+    folder: Annotated[Path, Parameter(help="Folder to write two CSV files into")] = DEMO,
+    /,
+    *,
+    show: Shown = SHOW,
+) -> Outcome:
+    """Try gapmix: remove a fifth of a table of wines, fill it, compare with what was removed."""
+    refuse_idle("on the demonstration", ("plots",), show)
+    with _open_screen(show) as screen:
+        return Outcome("demonstrated", beginning.demonstrate(folder, screen), show)
+
+
+@app.command
+def warm_up(*, show: Shown = SHOW) -> Outcome:
+    """Compile ahead what a first fit would compile, as when a container is built."""
+    refuse_idle("on compiling", ("plots",), show)
+    with _open_screen(show) as screen:
+        return Outcome("warmed", beginning.warm_up(screen), show)
+
+
+@app.command
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Your shell")], /
+) -> Outcome:
+    """Print a script that completes commands and options in your shell."""
+    return Outcome("script", app.generate_completion(shell=shell), SHOW)
 
 
 def _fitting(options: FitOptions, show: Shown) -> Fitting:

@@ -45,10 +45,12 @@ def print_result(kind: str, result: Any, options: Shown) -> None:
     if options.json:
         sys.stdout.write(to_json(result) + "\n")
         return
-    shown = render(kind, result, verbose=options.verbose)
-    if kind in ("described", "informed", "evaluated"):
-        Console(highlight=False).print(shown)
+    if kind == "script":
+        sys.stdout.write(result)
+    elif kind in ("described", "informed", "evaluated", "demonstrated", "warmed"):
+        Console(highlight=False).print(render(kind, result, verbose=options.verbose))
     elif not options.quiet:
+        shown = render(kind, result, verbose=options.verbose)
         Console(stderr=True, highlight=False).print(shown)
 
 
@@ -378,6 +380,31 @@ def _number(value: float | str | None) -> str:
     return f"{value:.5g}" if isinstance(value, float) else value or ""
 
 
+def _demonstrated(result: Any, verbose: bool) -> Any:
+    table, filled = result.files
+    return _summary(
+        [
+            ("Table", f"{result.n_rows:,} wines, {result.n_columns:,} measurements: {table}"),
+            ("Filled", f"{count(result.n_gaps, 'cell')} that had been removed: {filled}"),
+            (
+                "Error",
+                f"{result.error:.2f} standard deviations; column means: {result.mean_error:.2f}",
+            ),
+            ("Time", duration(result.seconds)),
+            ("Next", f"gapmix evaluate {table}"),
+            ("", f"gapmix report {table} -o report.html"),
+            ("", "gapmix impute your-table.csv -o filled.csv"),
+        ]
+    )
+
+
+def _warmed(result: Any, verbose: bool) -> Any:
+    done = f"{result.n_compiled} of {count(result.n_kernels, 'kernel')}" + (
+        f" in {duration(result.seconds)}" if result.n_compiled else ": all were there already"
+    )
+    return _summary([("Compiled", done), ("Kept in", result.folder or "memory only")])
+
+
 RENDERERS = {
     "filled": _filled,
     "fitted": _fitted,
@@ -387,4 +414,6 @@ RENDERERS = {
     "described": _described,
     "evaluated": _evaluated,
     "informed": _informed,
+    "demonstrated": _demonstrated,
+    "warmed": _warmed,
 }

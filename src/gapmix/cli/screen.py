@@ -6,6 +6,7 @@ control characters.
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 from collections.abc import Callable
@@ -31,6 +32,21 @@ LINE_EVERY = 10.0  # seconds between lines where there is no terminal
 STOPPING = "Ending the fit after this iteration; Ctrl-C again gives up."
 
 
+KERNELS = logging.getLogger("gapmix.kernels")
+
+
+class _Compiling(logging.Handler):
+    """Shows as a note that kernels are compiled, which takes longer than most fits."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__()
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show what is said."""
+        self._screen.note(Note(record.getMessage()))
+
+
 class Screen:
     """A watch that shows what it hears on stderr, and turns Ctrl-C into a clean end of a fit."""
 
@@ -54,6 +70,7 @@ class Screen:
         self._said = clock()
         self._fitting = self._stop = False
         self._handler: Any = None
+        self._compiling = _Compiling(self)
         self._written: list[str] = []
 
     def __enter__(self) -> Screen:
@@ -61,6 +78,8 @@ class Screen:
             self._handler = signal.signal(signal.SIGINT, self._interrupt)
         except ValueError:  # not in the main thread
             self._handler = None
+        KERNELS.addHandler(self._compiling)
+        KERNELS.setLevel(logging.INFO)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
@@ -70,6 +89,8 @@ class Screen:
             self._live = None
         if self._handler is not None:
             signal.signal(signal.SIGINT, self._handler)
+        KERNELS.removeHandler(self._compiling)
+        KERNELS.setLevel(logging.NOTSET)
         if error is not None and self._written:
             error.add_note(f"Written before that: {', '.join(self._written)}; nothing else.")
 

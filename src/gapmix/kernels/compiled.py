@@ -4,19 +4,27 @@ Without Numba the package works all the same: every kernel has a NumPy twin, and
 then returns the twin.
 """
 
+import atexit
 import logging
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from gapmix.kernels import digest
 
 numba: Any
+FunctionCache: Any
 try:
     import numba
+    from numba.core.caching import FunctionCache
 except ImportError:
     numba = None
 
-logger = logging.getLogger("gapmix")
+logger = logging.getLogger("gapmix.kernels")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,10 +61,62 @@ def compile_kernel(
         function.__qualname__ = f"{function.__name__}_{digest()}" + "_locked" * keep_lock
         signature = tuple(numba.typeof(example) for example in examples)
         options = {**OPTIONS, "nogil": not keep_lock}
-        try:
-            return cast(F, numba.njit(signature, cache=True, **options)(function))
-        except RuntimeError:  # no folder to keep the compiled code in
-            logger.info("compiled kernels cannot be kept on disk; compiling anew in each process")
-            return cast(F, numba.njit(signature, **options)(function))
+        with _open_cache(function) as kept:
+            return cast(F, numba.njit(signature, cache=kept, **options)(function))
 
     return decorate
+
+
+@contextmanager
+def _open_cache(function: Callable[..., Any]) -> Iterator[bool]:
+    """Tell whether code is kept on disk, having put there what was compiled ahead.
+
+    Numba reads kept code only where it can also write. Where the package cannot be written to, as
+    in a container, what was compiled beside it is copied to the user's folder, and where there is
+    none, as with a read-only home, to a temporary one.
+    """
+    before = numba.config.CACHE_DIR
+    try:
+        folder = _find_folder(function)
+        if folder is None:
+            numba.config.CACHE_DIR = _make_folder()
+            folder = _find_folder(function) if numba.config.CACHE_DIR else None
+        files = f"*.{function.__qualname__}-*.nb?"
+        if folder is not None and not any(folder.glob(files)):
+            ahead = list((Path(__file__).parent / "__pycache__").glob(files))
+            for file in ahead:
+                shutil.copy2(file, folder / file.name)
+            if not ahead:
+                _announce()
+        yield folder is not None
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def _find_folder(function: Callable[..., Any]) -> Path | None:
+    """Return the folder where Numba keeps a function, or None if it can write nowhere."""
+    try:
+        return Path(FunctionCache(function).cache_path)
+    except RuntimeError:
+        return None
+
+
+@cache
+def _make_folder() -> str:
+    """Return a folder for the time of this process; nothing if there can be none."""
+    try:
+        folder = tempfile.mkdtemp(prefix="gapmix-")
+    except OSError:
+        _announce()
+        return ""
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def _announce() -> None:
+    """Say what takes so long, once in a process."""
+    logger.info(
+        "Compiling for this machine. This takes about half a minute and is done once; "
+        "`gapmix warm-up` does it ahead."
+    )

@@ -42,11 +42,12 @@ def costs_for(patterns: Patterns, n_components: int) -> Costs:
         return _read(Path(os.environ["GAPMIX_COSTS"]), any_machine=True) or DEFAULT
     if predict(patterns, n_components, DEFAULT)["dual"] < WORTH_MEASURING:
         return DEFAULT
-    return _kept_costs()
+    return keep_costs()
 
 
 @cache
-def _kept_costs() -> Costs:
+def keep_costs() -> Costs:
+    """Return this machine's costs from the user's folder, measuring them if there are none."""
     folder = os.environ.get("XDG_CACHE_HOME")
     try:
         path = (Path(folder) if folder else Path.home() / ".cache") / "gapmix" / "costs.json"
