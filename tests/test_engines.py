@@ -65,22 +65,23 @@ def test_workers_without_gapmix_are_told():
 @pytest.mark.parametrize("name", SOLVERS)
 def test_packed_statistics_come_back(name):
     rng = np.random.default_rng(0)
-    diagonal = SOLVERS[name].SUMS_DIAGONAL
+    n_sums = 3 if name == "factors" else 0  # as many as columns: no matrix all the same
+    diagonal = SOLVERS[name].SUMS_DIAGONAL or bool(n_sums)
     lower = np.tril(rng.normal(size=(2, 3, 3)))
     for dual in (0.0, 1.0):
         sums = Statistics(
             np.array(1.5),
             rng.random(2),
             rng.random((2, 3)),
-            rng.random((2, 3)) if diagonal else lower,
+            rng.random((2, 3, n_sums) if n_sums else (2, 3)) if diagonal else lower,
             np.full(2, dual),
             dual * rng.random((2, 3)),
             np.zeros((2, 0, 0)) if diagonal else dual * lower[::-1],
             np.array(2.0),
             rng.random((2, 5)),
         )
-        vector = pack(sums)
-        back = unpack(vector, 2, 3, diagonal=diagonal, n_levels=5)
+        vector = pack(sums, n_sums)
+        back = unpack(vector, 2, 3, diagonal=diagonal, n_levels=5, n_sums=n_sums)
         assert all(np.array_equal(a, b) for a, b in zip(back, sums, strict=True))
     assert diagonal or vector.size == 1 + 2 + 6 + 12 + 2 + 6 + 12 + 1 + 10
 

@@ -68,6 +68,13 @@ def make(name, seed, n_components=3, d=4):
     weights, means, sigmas = random_parameters(rng, d, n_components)
     if name == "tied":
         sigmas = np.repeat(sigmas[:1], n_components, axis=0)
+    if STRUCTURES[name].n_factors:
+        noise = rng.uniform(0.5, 1.0, (n_components, d if name == "factor" else 1))
+        noise = np.broadcast_to(noise, (n_components, d))
+        loadings = rng.normal(size=(n_components, d, 1))
+        covariances = np.concatenate([loadings, noise[:, :, None]], axis=2)
+        sigmas = loadings * loadings[:, :, 0][:, None] + noise[:, :, None] * np.eye(d)
+        return Parameters(weights, means, covariances, name), sigmas
     if name in ("diag", "spherical"):
         variances = np.einsum("kii->ki", sigmas)
         if name == "spherical":

@@ -23,7 +23,8 @@ class Statistics(NamedTuple):
     log_likelihood: np.ndarray  # () weighted sum of log p(x_o)
     resp: np.ndarray  # (K,) weighted responsibilities, rows on the missing side
     first: np.ndarray  # (K, d) sum of resp E[z]
-    second: np.ndarray  # (K, d, d) sum of resp E[z z']; (K, d) its diagonal when diagonal
+    second: np.ndarray  # (K, d, d) sum of resp E[z z']; (K, d) its diagonal when diagonal;
+    # (K, d, n_sums) what a structure with factors sums for each column
     dual_resp: np.ndarray  # (K,) the same, rows on the observed side
     dual_first: np.ndarray  # (K, d) sum of resp a
     dual_second: np.ndarray  # (K, d, d) sum of resp (a a' - P); (K, 0, 0) if no row is there
@@ -36,7 +37,7 @@ class Moments(NamedTuple):
 
     resp: np.ndarray  # (K,)
     first: np.ndarray  # (K, d)
-    second: np.ndarray  # (K, d, d), or (K, d) when diagonal
+    second: np.ndarray  # (K, d, d), (K, d) when diagonal, or (K, d, n_sums)
     counts: np.ndarray = NO_COUNTS  # (K, sum of L_j)
 
 
@@ -76,18 +77,26 @@ def move_rows(moments: Moments, by: np.ndarray) -> Moments:
 
 
 def zero_statistics(
-    n_components: int, d: int, *, diagonal: bool, observed_side: bool = True, n_levels: int = 0
+    n_components: int,
+    d: int,
+    *,
+    diagonal: bool,
+    observed_side: bool = True,
+    n_levels: int = 0,
+    n_sums: int = 0,
 ) -> Statistics:
     """Return statistics of no rows, with room for those solved on their observed side or not.
 
-    `n_levels` is the number of levels of all categories together.
+    `n_levels` is the number of levels of all categories together; with `n_sums`, so many numbers
+    are summed for each column, in place of a matrix.
     """
-    dual = d if observed_side and not diagonal else 0
+    dual = d if observed_side and not diagonal and not n_sums else 0
+    width = (d, n_sums) if n_sums else (d,) if diagonal else (d, d)
     return Statistics(
         np.zeros(()),
         np.zeros(n_components),
         np.zeros((n_components, d)),
-        np.zeros((n_components, d) if diagonal else (n_components, d, d)),
+        np.zeros((n_components, *width)),
         np.zeros(n_components),
         np.zeros((n_components, d)),
         np.zeros((n_components, dual, dual)),
@@ -102,32 +111,40 @@ def merge_into(total: Statistics, part: Statistics) -> None:
         np.add(into, array, out=into)
 
 
-def pack(statistics: Statistics) -> np.ndarray:
+def pack(statistics: Statistics, n_sums: int = 0) -> np.ndarray:
     """Return the statistics as one vector, lower triangles only: what crosses a network.
 
-    The dual sums are left out where no row was solved on its observed side.
+    The dual sums are left out where no row was solved on its observed side; `n_sums` is that of
+    `zero_statistics`.
     """
     d = statistics.first.shape[1]
-    lower = np.tril_indices(d)
+    lower = np.tril_indices(0 if n_sums else d)
     parts = []
     for name, array in zip(Statistics._fields, statistics, strict=True):
         if name in ("dual_first", "dual_second") and not statistics.dual_resp.any():
             continue
-        parts.append(array[:, lower[0], lower[1]] if array.ndim == 3 and array.size else array)
+        is_matrix = array.ndim == 3 and array.size and not n_sums
+        parts.append(array[:, lower[0], lower[1]] if is_matrix else array)
     return np.concatenate([part.reshape(-1) for part in parts])
 
 
 def unpack(
-    vector: np.ndarray, n_components: int, d: int, *, diagonal: bool, n_levels: int = 0
+    vector: np.ndarray,
+    n_components: int,
+    d: int,
+    *,
+    diagonal: bool,
+    n_levels: int = 0,
+    n_sums: int = 0,
 ) -> Statistics:
     """Return the statistics that `pack` was given, upper triangles zero."""
-    result = zero_statistics(n_components, d, diagonal=diagonal, n_levels=n_levels)
-    lower = np.tril_indices(d)
+    result = zero_statistics(n_components, d, diagonal=diagonal, n_levels=n_levels, n_sums=n_sums)
+    lower = np.tril_indices(0 if n_sums else d)
     at = 0
     for name, array in zip(Statistics._fields, result, strict=True):
         if name in ("dual_first", "dual_second") and not result.dual_resp.any():
             continue
-        if array.ndim == 3 and array.size:
+        if array.ndim == 3 and array.size and not n_sums:
             end = at + n_components * len(lower[0])
             array[:, lower[0], lower[1]] = vector[at:end].reshape(n_components, -1)
         else:

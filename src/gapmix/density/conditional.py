@@ -19,7 +19,8 @@ from gapmix.plan.rows import Block, Layout, expand, lay_out_rows, take_block
 from gapmix.shapes import Shape, list_shaped, mean_and_variance
 from gapmix.solvers import Completed, Solver
 from gapmix.solvers.contract import LOG_2PI
-from gapmix.structures.mixtures import dense_covariances, members
+from gapmix.structures import STRUCTURES
+from gapmix.structures.mixtures import members
 from gapmix.units import Scaling, to_user
 
 QUANTILE_STEPS = 400  # most halvings of a bracket; some 55 do unless components are far apart
@@ -283,14 +284,16 @@ def draw(
     result = np.empty((n_draws, n, d))
     cumulative = np.cumsum(resp, axis=1)
     chosen = (rng.random((n_draws, n, 1)) * cumulative[:, -1:] > cumulative).sum(axis=2)
-    sigma = dense_covariances(parameters)
+    structure = STRUCTURES[parameters.structure]
+    width = structure.count_normal(d)
     observed = ~np.isnan(x)
     for k in range(len(parameters.weights)):
         which, row = np.nonzero(chosen == k)
         if not row.size:
             continue
-        noise = rng.standard_normal((row.size, d)) @ np.linalg.cholesky(sigma[k]).T
-        layout = lay_out_rows(x[row] - noise, 1)
+        normal = rng.standard_normal((row.size, width))
+        noise = structure.colour(parameters.covariances, k, normal)
+        layout = lay_out_rows(x[row] - noise, 1, n_factors=structure.n_factors)
         state = solver.prepare(members(parameters, (k,)))
         for span in layout.spans:
             filled = solver.complete(state, take_block(layout, span), spread=False).deviation[0]

@@ -30,8 +30,8 @@ from gapmix.shapes import (
     log_slopes,
 )
 from gapmix.solvers import SOLVERS
+from gapmix.structures import STRUCTURES
 from gapmix.structures.mixtures import (
-    dense_covariances,
     marginal_parameters,
     parameters_to_internal,
     without_numbers,
@@ -104,7 +104,9 @@ def _number_shapes(density: Density) -> list[Shape]:
 
 
 def _lay_out(density: Density, numbers: np.ndarray, codes: np.ndarray) -> Layout:
-    return lay_out_rows(numbers, len(density.parameters.weights), density.units, codes)
+    n_factors = STRUCTURES[density.parameters.structure].n_factors
+    size = len(density.parameters.weights)
+    return lay_out_rows(numbers, size, density.units, codes, n_factors)
 
 
 def score(density: Density, x: np.ndarray) -> Scores:
@@ -294,9 +296,10 @@ def sample_rows(
     """Return new rows (n, D) and the component each came from, (n,), components in order."""
     inside = parameters_to_internal(density.parameters, density.units)
     labels = np.repeat(np.arange(len(inside.weights)), rng.multinomial(n, inside.weights))
-    noise = rng.standard_normal((n, inside.means.shape[1]))
-    for k, chol in enumerate(np.linalg.cholesky(dense_covariances(inside))):
-        noise[labels == k] = noise[labels == k] @ chol.T
+    structure, d = STRUCTURES[inside.structure], inside.means.shape[1]
+    normal, noise = rng.standard_normal((n, structure.count_normal(d))), np.empty((n, d))
+    for k in range(len(inside.weights)):
+        noise[labels == k] = structure.colour(inside.covariances, k, normal[labels == k])
     rows = density.parameters.means[labels] + noise * density.units.scale
     if density.n_levels is not None and is_mixed(density.n_levels):
         rows = join_table(rows, _draw_levels(density, labels, rng), density.n_levels)

@@ -19,7 +19,8 @@ from gapmix.em.steps import e_step, m_step, take_moments, total_weight
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Rows
 from gapmix.solvers import Solver
-from gapmix.statistics import Moments, move_rows
+from gapmix.statistics import Moments
+from gapmix.structures import STRUCTURES
 
 POWER = 0.6
 BURN_IN = 2  # batches that only gather statistics, as Cappe and Moulines advise
@@ -39,10 +40,11 @@ def step(
 ) -> tuple[Online, float]:
     """Return the stream after a batch, and the batch's mean log-likelihood before it."""
     parameters = stream.parameters
+    move = STRUCTURES[parameters.structure].move
     prepared = solver.prepare(parameters)
     statistics = e_step(solver, prepared, parameters, rows, engine)
     weight = total_weight(rows)
-    seen = move_rows(take_moments(solver, prepared, statistics), parameters.means)
+    seen = move(take_moments(solver, prepared, statistics), parameters.means)
     if stream.moments is None:
         moments = Moments(*(new / weight for new in seen))
     else:
@@ -55,7 +57,7 @@ def step(
         )
     if stream.n_batches + 1 >= BURN_IN:
         n_rows = stream.total_weight + weight  # what priors are weighed against
-        about = (n_rows * array for array in move_rows(moments, -parameters.means))
+        about = (n_rows * array for array in move(moments, -parameters.means))
         parameters = m_step(Moments(*about), parameters, settings)
     stream = Online(parameters, moments, stream.n_batches + 1, stream.total_weight + weight)
     return stream, float(statistics.log_likelihood) / weight

@@ -327,7 +327,7 @@ def _with_target(
     needs_center = regularizer.mean_shrinkage > 0 and regularizer.center is None
     if len(start.weights) == 1 or not (needs_target or needs_center):
         return settings, start, ()
-    bare = Regularizer(regularizer.ridge, levels=regularizer.levels)
+    bare = Regularizer(regularizer.ridge, unit=regularizer.unit, levels=regularizer.levels)
     plain = settings._replace(regularizer=bare)
 
     def share(parameters: Parameters, resp: np.ndarray) -> Parameters:

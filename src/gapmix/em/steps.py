@@ -73,6 +73,7 @@ def e_step(
         diagonal=solver.SUMS_DIAGONAL,
         observed_side=any(block.n_missing_side < len(block.x) for block in rows.blocks),
         n_levels=sum(categories.count_levels(parameters.categories)),
+        n_sums=STRUCTURES[parameters.structure].n_sums,
     )
 
     def sum_queue(queue: tuple[Block, ...]) -> Statistics:

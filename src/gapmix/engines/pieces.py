@@ -40,7 +40,7 @@ from gapmix.fitting.matrix import (
 from gapmix.fitting.order import order_fitted, order_spec
 from gapmix.fitting.progress import counter
 from gapmix.fitting.resuming import identify, open_checkpoint
-from gapmix.fitting.spec import Running, Spec, is_diagonal, make_settings
+from gapmix.fitting.spec import Running, Spec, count_factors, is_diagonal, make_settings
 from gapmix.fitting.starting import refuse_other
 from gapmix.kinds import Possible, to_possible
 from gapmix.plan import Plan
@@ -133,7 +133,10 @@ def fit_pieces(
         solver = spec.solver if chosen.forest else chosen.solver
         costs = costs_for(sample.patterns, spec.n_components)
         common = columns, units, spec.n_components, solver, costs, coding, n_levels
-        shards = [ShardSpec(piece, own, *common) for piece, _, own in _cut(source, weight)]
+        shards = [
+            ShardSpec(piece, own, *common, count_factors(spec))
+            for piece, _, own in _cut(source, weight)
+        ]
         engine.load(build, shards)
         sample_rows = _lay_out(spec, sample)
         rows = ShardedRows(
@@ -282,13 +285,14 @@ def _cut(
 def _plan(spec: Spec, patterns: Patterns) -> Plan:
     """Return the plan for a sample of the rows: of the solvers that need no tree, unless asked."""
     solver = spec.solver
-    if solver == "auto" and not is_diagonal(spec):
+    if solver == "auto" and not is_diagonal(spec) and not count_factors(spec):
         solver = "dual"
     return make_plan(
         patterns,
         spec.n_components,
         solver=solver,
         diagonal=is_diagonal(spec),
+        n_factors=count_factors(spec),
         costs=costs_for(patterns, spec.n_components),
     )
 
@@ -302,6 +306,7 @@ def _lay_out(spec: Spec, matrix: Matrix) -> Rows:
         patterns=matrix.patterns,
         units=matrix.units,
         codes=matrix.codes if matrix.codes.shape[1] else None,
+        n_factors=count_factors(spec),
     )
 
 
@@ -310,7 +315,8 @@ def _refuse_little_memory(
 ) -> None:
     """Raise an error if parameters, statistics and a few rows alone take more than is allowed."""
     levels = categories.sizes(n_levels)
-    one = math.prod(STRUCTURES[spec.covariance_type].shape(source.d - len(levels)))
+    structure, d = STRUCTURES[spec.covariance_type], source.d - len(levels)
+    one = d * structure.n_sums or math.prod(structure.shape(d))
     numbers = spec.n_components * (one + sum(levels))
     copies = STATE_COPIES + 2 * count_threads(n_jobs)  # two sums for each thread
     needed = 8 * copies * numbers + least_bytes(source.d)

@@ -27,6 +27,7 @@ from gapmix.plan.planner import make_plan
 from gapmix.plan.rows import Block, Rows, compress_rows, prepare_rows
 from gapmix.solvers import SOLVERS
 from gapmix.statistics import Statistics, merge_into, pack, unpack, zero_statistics
+from gapmix.structures import STRUCTURES
 from gapmix.threads import one_blas_thread
 from gapmix.units import Scaling, Summary
 
@@ -66,6 +67,7 @@ class Spec(NamedTuple):
     costs: Costs
     coding: Coding = NO_CODING  # of categories, in the order of the fit
     n_levels: np.ndarray | None = None  # (D,) levels of each column, 0 for numbers
+    n_factors: int = 0  # of the components
 
 
 class Shard(NamedTuple):
@@ -135,6 +137,7 @@ def build(spec: Spec) -> Shard:
             forest=forest,
             units=spec.units,
             codes=codes if codes.shape[1] else None,
+            n_factors=spec.n_factors,
         )
     return Shard(rows.blocks)
 
@@ -144,10 +147,14 @@ def sum_shard(shard: Shard, message: Message) -> np.ndarray:
     solver, parameters = SOLVERS[message.solver], message.parameters
     n_components, d = parameters.means.shape
     n_levels = sum(categories.count_levels(parameters.categories))
-    total = zero_statistics(n_components, d, diagonal=solver.SUMS_DIAGONAL, n_levels=n_levels)
+    shape: dict[str, Any] = {
+        "n_levels": n_levels,
+        "n_sums": STRUCTURES[parameters.structure].n_sums,
+    }
+    total = zero_statistics(n_components, d, diagonal=solver.SUMS_DIAGONAL, **shape)
     with one_blas_thread():
         sum_blocks(solver, _prepared(message), parameters, shard.blocks, total)
-    return pack(total)
+    return pack(total, shape["n_sums"])
 
 
 class _Last:
@@ -203,6 +210,7 @@ class ShardedRows:
         shape: dict[str, Any] = {
             "diagonal": SOLVERS[self._solver].SUMS_DIAGONAL,
             "n_levels": sum(categories.count_levels(parameters.categories)),
+            "n_sums": STRUCTURES[parameters.structure].n_sums,
         }
         total = zero_statistics(n_components, d, **shape)
         for vector in self._engine.step(sum_shard, message):

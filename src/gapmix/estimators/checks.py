@@ -17,7 +17,6 @@ from gapmix.starts import kmeans
 from gapmix.structures import STRUCTURES
 
 CHOICES = {
-    "covariance_type": tuple(STRUCTURES),
     "init_params": (*kmeans.METHODS, "auto"),
     "weights": ("learned", "equal"),
     "solver": ("auto", *SOLVERS),
@@ -31,6 +30,8 @@ LARGEST_RIDGE = 1e100  # far beyond use; products of larger ones overflow
 
 def check(spec: Spec, running: Running) -> None:
     """Raise an error that names the parameter, what was found and what is allowed."""
+    if not (isinstance(spec.covariance_type, str) and spec.covariance_type in STRUCTURES):
+        check_choice("covariance_type", spec.covariance_type, tuple(STRUCTURES))
     for name, allowed in CHOICES.items():
         check_choice(name, getattr(spec, name), allowed)
     for name in ("n_components", "max_iter", "n_init", "patience"):
@@ -56,6 +57,12 @@ def check(spec: Spec, running: Running) -> None:
     if fraction is not None and not (isinstance(fraction, Real) and 0 < float(fraction) < 1):
         raise ValueError(
             f"validation_fraction={fraction!r} must lie strictly between 0 and 1, or be None."
+        )
+    structure = STRUCTURES[spec.covariance_type]
+    if structure.n_factors and not _is_text(spec.solver, "auto"):
+        raise ValueError(
+            f"solver={spec.solver!r} factors matrices; covariance_type="
+            f"{structure.covariance_type!r} has none, and one solver. Use 'auto'."
         )
     _check_kept(spec.keep_components)
     if spec.keep_components is not None and not STRUCTURES[spec.covariance_type].HAS_AXES:

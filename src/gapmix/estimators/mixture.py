@@ -30,6 +30,7 @@ from gapmix.fitting.matrix import are_useful, check_reach, make_matrix
 from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
 from gapmix.plan import TreeOptions
+from gapmix.structures import name_structure
 from gapmix.units import Scaling
 
 
@@ -46,8 +47,13 @@ class GaussianMixture(FittedMixture):
     ----------
     n_components : int, default=1
         Number of components.
-    covariance_type : {'full', 'tied', 'diag', 'spherical'}, default='full'
-        Shape of the covariances; all are exact with gaps.
+    covariance_type : {'full', 'tied', 'diag', 'spherical', 'factor', 'ppca'}
+        Shape of the covariances; all are exact with gaps. 'factor' is L L' + diag(psi) with a few
+        columns in L, for tables of very many columns: time and memory follow the number of
+        columns, not its square. 'ppca' has one psi for all columns, which must then be measured in
+        the same unit.
+    n_factors : int, default=10
+        Number of factors, with 'factor' and 'ppca'.
     tol : float, default=1e-3
         Stop when less than this seems left to gain per row: the distance from the objective to
         its limit, extrapolated from how gains shrink and from the curvature that `accelerate` has
@@ -209,6 +215,7 @@ class GaussianMixture(FittedMixture):
     n_components: int = 1
     _: KW_ONLY
     covariance_type: str = "full"
+    n_factors: int = 10
     tol: float = 1e-3
     reg_covar: float = 1e-6
     max_iter: int = 100
@@ -281,7 +288,7 @@ class GaussianMixture(FittedMixture):
         spec, running = self._check()
         names = column_names(self)
         n_levels = count_levels(self)
-        matrix = make_matrix(x, weight, names, self.covariance_type, n_levels=n_levels)
+        matrix = make_matrix(x, weight, names, spec.covariance_type, n_levels=n_levels)
         warn_of_unknown(weight @ ~np.isnan(x) > 0, names)
         return self._finish(fit(spec, matrix, self._entropy(), running, x_val=x_val, before=before))
 
@@ -334,10 +341,12 @@ class GaussianMixture(FittedMixture):
         return open_source(x)._replace(names=None if names is None else tuple(names))
 
     def _spec(self) -> Spec:
-        return Spec(**{name: getattr(self, name) for name in Spec._fields})
+        spec = Spec(**{name: getattr(self, name) for name in Spec._fields})
+        return spec._replace(covariance_type=name_structure(spec.covariance_type, self.n_factors))
 
     def _check(self) -> tuple[Spec, Running]:
         """Return what is asked for, after checking it."""
+        checks.check_positive_int("n_factors", self.n_factors)
         spec = self._spec()
         running = Running(
             self.n_jobs,
@@ -405,7 +414,7 @@ class GaussianMixture(FittedMixture):
                 x,
                 weight,
                 names,
-                self.covariance_type,
+                spec.covariance_type,
                 columns=as_given,
                 n_levels=n_levels,
             )
@@ -415,7 +424,7 @@ class GaussianMixture(FittedMixture):
             before = self._fitted()
             check_reach(x, before.units, names, n_levels)
             units = before.units
-            matrix = make_matrix(x, weight, names, self.covariance_type, units, as_given, n_levels)
+            matrix = make_matrix(x, weight, names, spec.covariance_type, units, as_given, n_levels)
         else:
             return self
         entropy = self._entropy() if stream is None else []

@@ -8,7 +8,7 @@ import numpy as np
 
 from gapmix import categories
 from gapmix.categories import NO_CODING, Coding, LevelPrior
-from gapmix.fitting.spec import Spec, is_diagonal
+from gapmix.fitting.spec import Spec, count_factors, is_diagonal
 from gapmix.plan.canonical import order_columns, order_levels
 from gapmix.plan.forests import TreeOptions
 from gapmix.plan.patterns import Patterns, find_patterns
@@ -141,6 +141,7 @@ def plan_rows(spec: Spec, matrix: Matrix, solver: str | TreeOptions) -> tuple[Pl
         spec.n_components,
         solver=solver,
         diagonal=is_diagonal(spec),
+        n_factors=count_factors(spec),
         costs=costs_for(patterns, spec.n_components),
     )
     if spec.n_components == 1 and not matrix.codes.shape[1]:
@@ -153,6 +154,7 @@ def plan_rows(spec: Spec, matrix: Matrix, solver: str | TreeOptions) -> tuple[Pl
         forest=made.forest,
         units=matrix.units,
         codes=matrix.codes if matrix.codes.shape[1] else None,
+        n_factors=count_factors(spec),
     )
     return made, rows
 

@@ -41,11 +41,18 @@ def order_fitted(fitted: Fitted, columns: np.ndarray, coding: Coding = NO_CODING
         rare=categories.reorder(fitted.rare, coding) if fitted.rare else (),
         units=select_columns(fitted.units, columns),
         plan=fitted.plan._replace(patterns=patterns),
-        target=order_array(fitted.target, columns),
+        target=order_target(fitted.target, fitted.parameters.structure, columns),
         center=order_array(fitted.center, columns),
     )
 
 
 def order_array(array: np.ndarray | None, columns: np.ndarray) -> np.ndarray | None:
-    """Return a vector or matrix over columns in this order of them."""
-    return None if array is None else array[np.ix_(*[columns] * array.ndim)]
+    """Return a vector over columns in this order of them."""
+    return None if array is None else array[columns]
+
+
+def order_target(
+    target: np.ndarray | None, structure: str, columns: np.ndarray
+) -> np.ndarray | None:
+    """Return what shrinkage uses, a covariance of a structure, in this order of columns."""
+    return None if target is None else STRUCTURES[structure].marginal(target[None], columns)[0]

@@ -61,6 +61,11 @@ def is_diagonal(spec: Spec) -> bool:
     return STRUCTURES[spec.covariance_type].SOLVER == "diagonal"
 
 
+def count_factors(spec: Spec) -> int:
+    """Return the number of factors that components have, 0 if they have none."""
+    return STRUCTURES[spec.covariance_type].n_factors
+
+
 def make_settings(
     spec: Spec,
     units: Scaling,
@@ -75,14 +80,14 @@ def make_settings(
     they are known already.
     """
     d = int(units.known.sum())
-    shrinkage = 2.0 * (d + 1) if spec.shrinkage == "auto" else float(spec.shrinkage)
+    structure = STRUCTURES[spec.covariance_type]
+    shrinkage = structure.auto_shrinkage(d) if spec.shrinkage == "auto" else float(spec.shrinkage)
     pull = MEAN_ROWS if spec.mean_shrinkage == "auto" else float(spec.mean_shrinkage)
     share = spec.reg_covar * total_weight / spec.n_components
     loading = None
     if spec.diagonal_loading > 0:
         loading = spec.diagonal_loading / units.scale**2
     if target is not None and shrinkage > 0:
-        structure = STRUCTURES[spec.covariance_type]
         target = structure.rescale(structure.as_target(target)[None], 1.0 / units.scale)[0]
     regularizer = Regularizer(
         ridge=np.where(units.known, share * units.variance, 0.0),

@@ -17,11 +17,12 @@ from gapmix.fitting.matrix import (
     refuse_too_few,
     set_aside,
 )
-from gapmix.fitting.order import order_array, order_fitted, order_spec
+from gapmix.fitting.order import order_fitted, order_spec, order_target
 from gapmix.fitting.resuming import identify, open_checkpoint
 from gapmix.fitting.spec import Running, Spec, make_settings
 from gapmix.fitting.starting import refuse_other
 from gapmix.plan import TreeOptions
+from gapmix.structures import STRUCTURES
 
 NOWHERE = Running()
 
@@ -50,7 +51,9 @@ def fit(
     """
     refuse_too_few(matrix, spec.n_components)
     spec = order_spec(spec, matrix.columns)
-    target = order_array(target, matrix.columns)
+    if target is not None:
+        target = STRUCTURES[spec.covariance_type].as_target(target)
+        target = order_target(target, spec.covariance_type, matrix.columns)
     if before is not None:
         refuse_other(spec, before.parameters, len(matrix.columns), matrix.n_levels)
         before = order_fitted(before, matrix.columns, matrix.coding)

@@ -16,7 +16,13 @@ from gapmix.plan.patterns import Patterns, count_rows
 from gapmix.plan.trees import count_changes
 from gapmix.wording import count, short_duration
 
-SOLVERS = ("naive-row", "naive", "paper", "tree", "dual")  # "diagonal" is never asked for
+SOLVERS = (
+    "naive-row",
+    "naive",
+    "paper",
+    "tree",
+    "dual",
+)  # "diagonal" and "factors" are never asked for
 
 
 class Plan(NamedTuple):
@@ -84,9 +90,12 @@ def make_plan(
     *,
     solver: str | TreeOptions = "auto",
     diagonal: bool = False,
+    n_factors: int = 0,
     costs: Costs = DEFAULT,
 ) -> Plan:
     """Choose the solver for a table of patterns; `diagonal` covariances need no factor.
+
+    Those of a few factors (`n_factors`) have a solver of their own.
 
     A tree is only built if it is asked for, or if it could pay: if walking one variable per pattern
     were cheaper than starting every pattern from scratch.
@@ -105,7 +114,10 @@ def make_plan(
         seconds[name] = predict_walk(patterns, n_components, name, forests[name], costs)
 
     requested = solver
-    if diagonal and solver == "auto":
+    if n_factors:
+        seconds = {"factors": predict_factors(patterns, n_components, n_factors, costs)}
+        solver, reason = "factors", f"because covariances have {count(n_factors, 'factor')}."
+    elif diagonal and solver == "auto":
         n_cells = float(count_rows(patterns).sum()) * patterns.observed.shape[1]
         seconds["diagonal"] = 6 * costs.multiply_add * n_components * n_cells
         solver, reason = "diagonal", "because diagonal covariances need no factor."
@@ -118,7 +130,7 @@ def make_plan(
         reason = "because it was asked for."
         if solver in options:
             build(solver)
-    bounds = frozenset({"tree", "paper"} - forests.keys())
+    bounds = frozenset({"tree", "paper"} - forests.keys()) & seconds.keys()
     forest = forests.get(solver, ())
     return Plan(patterns, solver, requested, n_components, seconds, bounds, reason, forest)
 
@@ -143,6 +155,14 @@ def predict(patterns: Patterns, n_components: int, costs: Costs) -> dict[str, fl
         * float(textbook.sum() + (madd * 2 * n_o * d) @ rows + naive_scatter * rows.sum()),
         "dual": n_components * (from_scratch.sum() + row_seconds(patterns, costs)),
     }
+
+
+def predict_factors(patterns: Patterns, n_components: int, n_factors: int, costs: Costs) -> float:
+    """Return the predicted seconds of one E step with factors and noise."""
+    n, d = float(len(patterns.order)), patterns.observed.shape[1]
+    products = 2.0 * n * d * (n_factors + 2) * (n_factors + 3) / 2
+    small = 2.0 * costs.node * np.sqrt(n_factors) * len(patterns.observed) / 4
+    return n_components * (costs.multiply_add * (products + 30 * n * d) + small)
 
 
 def row_seconds(patterns: Patterns, costs: Costs) -> float:

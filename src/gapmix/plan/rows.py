@@ -77,11 +77,12 @@ def lay_out_rows(
     n_components: int,
     units: Scaling | None = None,
     codes: np.ndarray | None = None,
+    n_factors: int = 0,
 ) -> Layout:
     """Return the blocks that `prepare_rows` would cut, without copying any row."""
     patterns = find_patterns(~np.isnan(x))
     patterns = reorder(patterns, sequence(patterns))
-    size, n = rows_per_block(patterns, n_components), len(x)
+    size, n = rows_per_block(patterns, n_components, n_factors), len(x)
     spans = tuple(slice(low, min(low + size, n)) for low in range(0, n, size))
     return Layout(x, patterns, spans, units, no_codes(n) if codes is None else codes)
 
@@ -107,11 +108,13 @@ def prepare_rows(
     forest: tuple[Cluster, ...] = (),
     units: Scaling | None = None,
     codes: np.ndarray | None = None,
+    n_factors: int = 0,
 ) -> Rows:
     """Sort rows (NaN where missing) by pattern and cut them into blocks.
 
     Rows are in internal units already, or in the user's, and `units` tells how to convert them;
-    `codes` (n, C) are their categories, which patterns know nothing of.
+    `codes` (n, C) are their categories, which patterns know nothing of. `n_factors` is that of
+    the components, 0 for those that have matrices.
 
     Blocks are fixed by the data and the number of components, never by the number of threads, so
     that sums over them are the same bits on any machine. With a forest, each cluster of patterns
@@ -125,7 +128,7 @@ def prepare_rows(
     ordered = _to_internal(x[patterns.order], units)
     weight = weight[patterns.order]
     codes = no_codes(len(x)) if codes is None else codes[patterns.order]
-    size = rows_per_block(patterns, n_components)
+    size = rows_per_block(patterns, n_components, n_factors)
     if forest:
         bounds = [(*span, routes) for span, routes in _cluster_bounds(patterns, forest, size)]
     else:
@@ -203,10 +206,13 @@ def deal_queues(rows: Rows) -> list[tuple[Block, ...]]:
     return [rows.blocks[first::n_queues] for first in range(n_queues)]
 
 
-def rows_per_block(patterns: Patterns, n_components: int) -> int:
+def rows_per_block(patterns: Patterns, n_components: int, n_factors: int = 0) -> int:
     """Return how many rows keep the working memory of a block small beside the table."""
     observed = patterns.observed
     d = observed.shape[1]
+    if n_factors:  # a few arrays as large as the block, whatever its patterns
+        bytes_per_row = 8.0 * (5 * d + n_components * (n_factors + 1) ** 2)
+        return int(np.clip(BLOCK_BYTES[1] / bytes_per_row, MIN_BLOCK_ROWS, MAX_BLOCK_ROWS))
     n_observed = observed.sum(axis=1)
     size = np.where(on_missing_side(observed), d - n_observed, n_observed).astype(float)
     factors = float(np.mean(size * (size + 3) / 2)) if size.size else 0.0

@@ -5,7 +5,7 @@ All solvers are exact and interchangeable. Each is a module with the functions o
 
 from types import MappingProxyType
 
-from gapmix.solvers import diagonal, dual, naive, naive_row, paper, tree
+from gapmix.solvers import diagonal, dual, factors, naive, naive_row, paper, tree
 from gapmix.solvers.contract import Completed, Solver, Visit
 
 SOLVERS: MappingProxyType[str, Solver] = MappingProxyType(
@@ -16,6 +16,7 @@ SOLVERS: MappingProxyType[str, Solver] = MappingProxyType(
         "tree": tree,
         "dual": dual,
         "diagonal": diagonal,
+        "factors": factors,
     }
 )
 

@@ -47,7 +47,10 @@ class Solver(Protocol):
         """Return the moments of all rows, in the coordinates of the table."""
 
     def precisions(self, prepared: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return precisions (K, d, d), or (K, d) when diagonal, and log|S| (K,)."""
+        """Return precisions (K, d, d), or (K, d) when diagonal, and log|S| (K,).
+
+        They are for the structure's log-prior, which may read something else of its own solver.
+        """
 
     def complete(self, prepared: Any, block: Block, *, spread: bool = True) -> Completed:
         """Return the rows filled by each component, with conditional variances if asked for."""

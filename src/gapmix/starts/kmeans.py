@@ -14,6 +14,7 @@ from gapmix import categories
 from gapmix.parameters import Parameters
 from gapmix.plan.canonical import put_in_order
 from gapmix.plan.rows import Rows, expand
+from gapmix.starts.loadings import find_loadings
 from gapmix.structures import STRUCTURES, Structure
 from gapmix.units import Scaling
 
@@ -58,7 +59,8 @@ def start(
     shares: categories.Tables = (),
 ) -> Parameters:
     """Return starting parameters in internal units; `shares` are those of levels in all rows."""
-    structure, d = STRUCTURES[structure_name], rows.x.shape[1]
+    wanted, d = STRUCTURES[structure_name], rows.x.shape[1]
+    structure = STRUCTURES[wanted.BEGINS] if wanted.BEGINS else wanted
     tables = tuple(np.repeat(share[None], n_components, axis=0) for share in shares)
     if n_components > 1 and method in ("random_from_data", "k-means++"):
         sample = draw_sample(rows, scaling, rng, shares)
@@ -67,15 +69,17 @@ def start(
         else:
             seeds = sample.x[_choose(rng, sample.weight, n_components)]
         means, tables = seeds[:, :d], _lean(tables, seeds[:, d:], shares)
-        one = _moments(rows, scaling, _all_in_one(rows), 1, structure)
+        resp = _all_in_one(rows)
+        one = _moments(rows, scaling, resp, 1, structure)
+        centers = _divide(one.first, one.seen)
         covariances = np.repeat(_covariances(one, init_covariance, structure), n_components, axis=0)
         weights = np.full(n_components, 1.0 / n_components)
     else:
         if n_components == 1:
             resp = _all_in_one(rows)
         elif method == "kmeans":
-            centers = cluster(draw_sample(rows, scaling, rng, shares), n_components, rng)
-            resp = _nearest_in_rows(rows, scaling, centers, shares)
+            found = cluster(draw_sample(rows, scaling, rng, shares), n_components, rng)
+            resp = _nearest_in_rows(rows, scaling, found, shares)
         else:
             resp = _draw_shares(rows, n_components, rng)
         if shares:
@@ -83,13 +87,17 @@ def start(
             counts = (resp * rows.weight[:, None]).T @ hot
             tables = categories.maximize(counts, tables, categories.LevelPrior(shares))
         available = _moments(rows, scaling, resp, n_components, structure)
-        means = _divide(available.first, available.seen)
+        means = centers = _divide(available.first, available.seen)
         covariances = _covariances(available, init_covariance, structure)
         weights = np.maximum(available.weight, 1e-3 * available.weight.sum() / n_components)
         weights = weights / weights.sum()
     if equal_weights:
         weights = np.full(n_components, 1.0 / n_components)
-    covariances = structure.begin(covariances, weights, scaling.variance)
+    if wanted.n_factors:
+        loadings = find_loadings(rows, scaling, resp, centers, wanted.n_factors, rng)
+        covariances = wanted.begin_with(loadings, covariances, weights, scaling.variance)
+    else:
+        covariances = wanted.begin(covariances, weights, scaling.variance)
     means = means * np.sqrt(scaling.variance) + scaling.mean
     return Parameters(weights, means, covariances, structure_name, tables)
 

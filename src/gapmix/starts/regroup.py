@@ -79,7 +79,8 @@ def regroup(
     """Return the mixture after the best moves, as many as pay and share no component."""
     n_components, d = parameters.means.shape
     ready = ReadyDensity(solver, solver.prepare(parameters), parameters)
-    rows = lay_out_rows(table.x, n_components, codes=table.codes)
+    n_factors = STRUCTURES[parameters.structure].n_factors
+    rows = lay_out_rows(table.x, n_components, codes=table.codes, n_factors=n_factors)
     resp = score(ready, rows, engine).resp
     mass = table.weight @ resp
     work = 1.0 * len(table.x) * n_components
@@ -158,7 +159,8 @@ def _try_change(
     left_out = -float(weight[~near] @ np.log1p(-share[~near]))
     most = max(len(before.weights), len(start.weights))
     weights = weight[near] * share[near]
-    rows = prepare_rows(x[near], weights, most, codes=codes[near])
+    n_factors = STRUCTURES[start.structure].n_factors
+    rows = prepare_rows(x[near], weights, most, codes=codes[near], n_factors=n_factors)
     settings = settings._replace(accelerate=None, tol=0.0)
     was, now = settings._replace(max_iter=1), settings._replace(max_iter=n_iterations)
     n_near = len(weights)

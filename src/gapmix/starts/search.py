@@ -143,7 +143,13 @@ class Slopes(NamedTuple):
         return Slope(
             self.solver,
             table,
-            prepare_rows(table.x, table.weight, n_components, codes=table.codes),
+            prepare_rows(
+                table.x,
+                table.weight,
+                n_components,
+                codes=table.codes,
+                n_factors=structure.n_factors,
+            ),
             _coarse(self.settings, float(table.weight.sum() / weight.sum())),
             self.engine,
             float(table.weight.sum()) / n,

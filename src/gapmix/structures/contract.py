@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix.parameters import Parameters
-from gapmix.statistics import Moments, add_rows, scatter_about
+from gapmix.statistics import Moments, add_rows, move_rows, scatter_about
 from gapmix.structures.regularizer import Regularizer
 
 LARGEST_VARIANCE = 1e12  # in internal units, where a column of n rows has none above n
@@ -41,6 +41,10 @@ class Structure(ABC):
     SHARED = False  # one covariance serves all components
     COMMON_UNITS = False  # all columns must be measured in the same unit
     HAS_AXES = False  # there are principal components to choose from
+    BEGINS = ""  # the structure whose moments a start is made of, if not this one
+    covariance_type = ""  # its name to users, where its full name tells more
+    n_factors = 0  # that loadings tell of
+    n_sums = 0  # numbers summed for each column beside `first`, if that is no matrix or diagonal
 
     # ------------------------------------------------------------------ EM
 
@@ -102,6 +106,14 @@ class Structure(ABC):
         )
         return value - regularizer.shrinkage * float(divergence.sum())
 
+    def auto_shrinkage(self, d: int) -> float:
+        """Return the rows that `shrinkage='auto'` stands for, of tables with d columns."""
+        return 2.0 * (d + 1)
+
+    def move(self, moments: Moments, by: np.ndarray) -> Moments:
+        """Return the moments of rows that are all moved by (K, d)."""
+        return move_rows(moments, by)
+
     @abstractmethod
     def trace(self, prec: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Return tr(S^-1 target) of each component (K,)."""
@@ -147,6 +159,12 @@ class Structure(ABC):
         self, covariances: np.ndarray, weights: np.ndarray, variance: np.ndarray
     ) -> np.ndarray:
         """Return proper quotients as covariances to start from, where columns have `variance`."""
+
+    def begin_with(
+        self, loadings: np.ndarray, variances: np.ndarray, weights: np.ndarray, unit: np.ndarray
+    ) -> np.ndarray:
+        """Return covariances to start from, of loadings (d, q) for columns of variance 1."""
+        raise NotImplementedError("Only structures with factors begin with loadings.")
 
     def pool(self, covariances: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return covariances that are all the weighted mean of these."""
@@ -194,6 +212,20 @@ class Structure(ABC):
     def separate(self, covariances: np.ndarray, n_components: int) -> np.ndarray:
         """Return the covariances of the structure `UNITED`, one for each component."""
         return covariances
+
+    def widen(self, covariances: np.ndarray, n_factors: int) -> np.ndarray:
+        """Return the same covariances in the shape of a structure with more factors."""
+        return covariances
+
+    def count_normal(self, d: int) -> int:
+        """Return how many standard normal numbers make a row of d columns."""
+        return d
+
+    def colour(self, covariances: np.ndarray, k: int, normal: np.ndarray) -> np.ndarray:
+        """Return draws (n, d) about the mean of component k, of standard normal ones."""
+        one = self.dense(self.take(covariances, (k,)))[0]
+        rows: np.ndarray = normal @ np.linalg.cholesky(one).T
+        return rows
 
     @abstractmethod
     def marginal(self, covariances: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -64,16 +64,23 @@ def without_numbers(parameters: Parameters) -> Parameters:
 def unite(parts: Sequence[Parameters], shares: np.ndarray) -> Parameters:
     """Return the mixture of mixtures: the components of all, weights times their mixture's share.
 
-    A shared covariance is repeated for every component it serves. All have the same structure.
+    A shared covariance is repeated for every component it serves. All have the same structure,
+    but for the number of factors: the largest is that of all.
     """
     if len(parts) == 1:
         return parts[0]
-    structure = STRUCTURES[parts[0].structure]
+    structures = [STRUCTURES[part.structure] for part in parts]
+    most = max(structures, key=lambda each: each.n_factors)
     return Parameters(
         np.concatenate([share * part.weights for share, part in zip(shares, parts, strict=True)]),
         np.concatenate([part.means for part in parts]),
-        np.concatenate([structure.separate(part.covariances, len(part.means)) for part in parts]),
-        structure.UNITED,
+        np.concatenate(
+            [
+                each.widen(each.separate(part.covariances, len(part.means)), most.n_factors)
+                for each, part in zip(structures, parts, strict=True)
+            ]
+        ),
+        most.UNITED,
         tuple(
             np.concatenate(each) for each in zip(*(part.categories for part in parts), strict=True)
         ),

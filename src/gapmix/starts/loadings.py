@@ -1,0 +1,76 @@
+"""Loadings to start from: the main axes of what is left of rows once means are taken off.
+
+The matrix whose axes are sought is that of available pairs, never formed. With a share s_j of the
+rows showing column j, z_i z_j / (s_i s_j) has the mean of the covariance where gaps are not
+related, but for the diagonal, which is put right by itself. Its first axes are found by repeated
+products with all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gapmix.plan.rows import Rows, expand
+from gapmix.units import Scaling
+
+N_PRODUCTS = 8  # with the matrix; EM goes on from there
+N_SPARE = 6  # directions beside those wanted
+
+
+def find_loadings(
+    rows: Rows,
+    scaling: Scaling,
+    resp: np.ndarray,
+    means: np.ndarray,
+    n_factors: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return loadings (d, q) for columns of variance 1, of rows about means (K, d).
+
+    `resp` (n, K) tells whose mean is taken off each row.
+    """
+    d = rows.x.shape[1]
+    square, count = np.zeros(d), np.zeros(d)
+    for z, seen, weight in _residuals(rows, scaling, resp, means):
+        square += weight @ z**2
+        count += weight @ seen
+    total = float(rows.weight.sum())
+    share = np.maximum(count / total, 1.0 / total)
+    variance = np.divide(square, count, out=np.ones(d), where=count > 0)
+    surplus = square / (total * share**2) - variance  # of the diagonal
+
+    def multiply(basis: np.ndarray) -> np.ndarray:
+        inside = basis / share[:, None]
+        product = np.zeros_like(basis)
+        for z, _, weight in _residuals(rows, scaling, resp, means):
+            product += z.T @ ((z @ inside) * weight[:, None])
+        return product / (total * share[:, None]) - surplus[:, None] * basis
+
+    width = min(d, n_factors + N_SPARE)
+    basis = np.linalg.qr(rng.standard_normal((d, width)))[0]
+    for _ in range(N_PRODUCTS - 1):
+        basis = np.linalg.qr(multiply(basis))[0]
+    small = basis.T @ multiply(basis)
+    values, turns = np.linalg.eigh(0.5 * (small + small.T))
+    values, axes = values[::-1][:n_factors], (basis @ turns[:, ::-1])[:, :n_factors]
+    rest = (variance.sum() - values.sum()) / max(1, d - len(values))  # what other axes have
+    # An axis no longer than the rest still needs loadings: at none at all EM would stay.
+    size = np.sqrt(np.maximum(values - max(rest, 0.0), 0.01 * np.abs(variance).mean()))
+    loadings = np.zeros((d, n_factors))
+    loadings[:, : len(values)] = axes * size
+    return loadings
+
+
+def _residuals(
+    rows: Rows, scaling: Scaling, resp: np.ndarray, means: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield blocks of rows about their means, what they show, and their weights."""
+    first, spread = 0, np.sqrt(scaling.variance)
+    for block in rows.blocks:
+        seen = expand(block.observed, block).astype(float)
+        share = resp[first : first + len(seen)]
+        z = ((block.x - scaling.mean) / spread - share @ means) * seen
+        first += len(seen)
+        yield z, seen, block.weight

@@ -1,0 +1,370 @@
+"""A few factors and independent noise, S = L L' + diag(psi): (K, d, q + 1), loadings, then noise.
+
+A row is x = mean + L f + e with f ~ N(0, I) of q factors, unknown like the component, and
+e ~ N(0, diag(psi)): what is missing drops out. L and any L Q with Q orthogonal are the same
+covariance; nothing here depends on which of them it is.
+
+Given f, columns are independent, so every prior is one on columns, worth so many rows each:
+
+    -rows/2 sum_j [log psi_j + (psi0_j + |l_j - l0_j|^2) / psi_j],
+
+the divergence, but for a constant, of the column's law given f under (l0, psi0) from that under
+(l, psi). The ridge has l0 = 0 and psi0 = the column's variance, shrinkage the pooled (L0, psi0).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gapmix.parameters import SMALLEST_VARIANCE, NotPositiveDefiniteError, Parameters
+from gapmix.statistics import Moments
+from gapmix.structures.contract import LARGEST_VARIANCE, Chart
+from gapmix.structures.diag import Diag
+from gapmix.structures.regularizer import Regularizer
+
+LEAST_ROWS = 1e-9  # of the ridge: a column that shows fewer values than factors has loadings still
+LEAST_NOISE = 0.05  # of a start, as a share of a column's variance
+SPLIT = 0.75  # of the variance along the longest axis stays within the halves of a component
+
+
+class Pull(NamedTuple):
+    """Prior rows of each column, and what they show."""
+
+    rows: np.ndarray  # (d,)
+    loadings: np.ndarray  # (d, q)
+    noise: np.ndarray  # (d,)
+
+
+def triangle(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and columns of the lower triangle, in the order that sums have it."""
+    return np.tril_indices(size)
+
+
+def unfold(packed: np.ndarray, size: int) -> np.ndarray:
+    """Return symmetric matrices (..., size, size) from their lower triangles."""
+    row, column = triangle(size)
+    result = np.empty((*packed.shape[:-1], size, size))
+    result[..., row, column] = packed
+    result[..., column, row] = packed
+    return result
+
+
+class Factor(Diag):
+    """Loadings on `n_factors` factors, and a noise for each variable."""
+
+    SOLVER = "factors"
+    BEGINS = "diag"
+
+    def __init__(self, n_factors: int, covariance_type: str = "factor") -> None:
+        self.n_factors = n_factors
+        self.covariance_type = covariance_type
+        self.n_sums = (n_factors + 2) * (n_factors + 3) // 2
+        self.UNITED = f"{covariance_type}({n_factors})"
+
+    # ------------------------------------------------------------------ EM
+
+    def maximize(
+        self, moments: Moments, parameters: Parameters, regularizer: Regularizer
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Regress each column on the factors, over the rows that show it.
+
+        Sums are E[v v'] with v = (f, 1, z): the column's values z about its mean, factors before.
+        """
+        means, covariances = parameters.means.copy(), parameters.covariances.copy()
+        pulls = self._pulls(regularizer, means.shape[1])
+        q = self.n_factors
+        for k in np.flatnonzero(moments.resp > 0):
+            sums = unfold(moments.second[k], q + 2)
+            count = sums[:, q, q].copy()
+            for rows, loadings, noise in pulls:
+                count += rows
+                sums[:, np.arange(q), np.arange(q)] += rows[:, None]
+                sums[:, :q, q + 1] += rows[:, None] * loadings
+                sums[:, q + 1, q + 1] += rows * (noise + (loadings**2).sum(axis=1))
+            if regularizer.center is not None:
+                away, weight = regularizer.center - means[k], regularizer.mean_shrinkage
+                sums[:, q, q] += weight
+                sums[:, q, q + 1] += weight * away
+                sums[:, q + 1, q + 1] += weight * away**2
+            shown = count > 0
+            sums[~shown] = np.eye(q + 2)
+            sums[:, q, q] = np.where(sums[:, q, q] > 0, sums[:, q, q], 1.0)
+            moved = np.linalg.solve(sums[:, : q + 1, : q + 1], sums[:, : q + 1, q + 1, None])
+            moved = moved[:, :, 0]
+            left = sums[:, q + 1, q + 1] - (moved * sums[:, : q + 1, q + 1]).sum(axis=1)
+            noise = self.share_noise(np.maximum(left, 0.0), count, shown)
+            if regularizer.loading is not None:
+                noise = noise + regularizer.loading
+            if not noise[shown].max(initial=0.0) < LARGEST_VARIANCE:
+                continue
+            means[k, shown] += moved[shown, q]
+            covariances[k, shown, :q] = moved[shown, :q]
+            covariances[k, shown, q] = noise[shown]
+        return means, covariances
+
+    def share_noise(self, left: np.ndarray, count: np.ndarray, shown: np.ndarray) -> np.ndarray:
+        """Return the noise of each column (d,), given what factors leave of so many rows."""
+        return np.divide(left, count, out=np.ones_like(left), where=shown)
+
+    def _pulls(self, regularizer: Regularizer, d: int) -> list[Pull]:
+        """Return the priors of the columns."""
+        q, unit = self.n_factors, regularizer.unit
+        unit = np.ones(d) if unit is None else unit
+        rows = np.where(regularizer.ridge > 0, regularizer.ridge / unit, LEAST_ROWS)
+        pulls = [Pull(rows, np.zeros((d, q)), unit)]
+        if regularizer.target is not None:
+            target = regularizer.target
+            rows = np.full(d, regularizer.shrinkage)
+            pulls.append(Pull(rows, target[:, :q], target[:, q]))
+        return pulls
+
+    def log_prior(
+        self, means: np.ndarray, prec: np.ndarray, log_det: np.ndarray, regularizer: Regularizer
+    ) -> float:
+        """Return the log-prior; `prec` is what the solver returns: the covariances themselves."""
+        loadings, noise = prec[:, :, :-1], prec[:, :, -1]
+        value = 0.0
+        for rows, target, unit in self._pulls(regularizer, means.shape[1]):
+            away = unit + ((loadings - target) ** 2).sum(axis=2)
+            value -= 0.5 * float(((np.log(noise / unit) + away / noise - 1.0) @ rows).sum())
+        if regularizer.center is not None:
+            away = (means - regularizer.center) ** 2 / noise
+            value -= 0.5 * regularizer.mean_shrinkage * float(away.sum())
+        return value
+
+    def auto_shrinkage(self, d: int) -> float:
+        """Return twice the numbers that tell a column from the factors."""
+        return 2.0 * (self.n_factors + 1)
+
+    def move(self, moments: Moments, by: np.ndarray) -> Moments:
+        """Return the moments of rows that are all moved: z is the last entry of v."""
+        q = self.n_factors
+        row = triangle(q + 2)[0]
+        second = moments.second.copy()
+        last, beside = np.flatnonzero(row == q + 1), np.flatnonzero(row == q)
+        cross = second[:, :, last[: q + 1]].copy()
+        second[:, :, last[: q + 1]] += by[:, :, None] * second[:, :, beside]
+        gain = 2.0 * by * cross[:, :, q] + by**2 * second[:, :, beside[q]]
+        second[:, :, last[q + 1]] += gain
+        first = moments.first + by * second[:, :, beside[q]]
+        return Moments(moments.resp, first, second, moments.counts)
+
+    def count_free(self, d: int, n_kept: int | None = None) -> int:
+        """Return the number of loadings and noises, less the turns that change nothing."""
+        q = min(self.n_factors, d)
+        return min(d * q - q * (q - 1) // 2 + self.count_noise(d), d * (d + 1) // 2)
+
+    def count_noise(self, d: int) -> int:
+        """Return the number of noises of a component."""
+        return d
+
+    def draw_chart(self, covariances: np.ndarray) -> np.ndarray:
+        _refuse_improper(covariances)
+        return covariances
+
+    def to_vectors(
+        self, means: np.ndarray, covariances: np.ndarray, chart: Chart
+    ) -> list[np.ndarray]:
+        """Return means and loadings in units of the noise, and log noises.
+
+        Each is times the root of its information per row, factors being known.
+        """
+        _refuse_improper(covariances)
+        unit = (chart.share[:, None] / np.sqrt(chart.chol[:, :, -1]))[:, :, None]
+        joint = np.concatenate([means[:, :, None], covariances[:, :, :-1]], axis=2)
+        origin = np.concatenate([chart.means[:, :, None], chart.chol[:, :, :-1]], axis=2)
+        free = self.free(np.log(covariances[:, :, -1]))
+        return [(unit * (joint - origin)).ravel(), (self._noise_unit(chart) * free).ravel()]
+
+    def from_vector(self, vector: np.ndarray, chart: Chart) -> tuple[np.ndarray, np.ndarray]:
+        n_components, d, width = chart.chol.shape
+        end = n_components * d * width
+        unit = (chart.share[:, None] / np.sqrt(chart.chol[:, :, -1]))[:, :, None]
+        moved = vector[:end].reshape(n_components, d, width) / unit
+        covariances = np.empty((n_components, d, width))
+        covariances[:, :, :-1] = chart.chol[:, :, :-1] + moved[:, :, 1:]
+        free = np.exp(vector[end:].reshape(n_components, -1) / self._noise_unit(chart))
+        covariances[:, :, -1] = free
+        return chart.means + moved[:, :, 0], covariances
+
+    def _noise_unit(self, chart: Chart) -> np.ndarray:
+        """Return the root of the information on a log noise, (K, 1)."""
+        d = chart.means.shape[1]
+        return chart.share[:, None] * np.sqrt(0.5 * (d // self.count_noise(d)))
+
+    # ------------------------------------------------------------------ starts and repairs
+
+    def begin_with(
+        self, loadings: np.ndarray, variances: np.ndarray, weights: np.ndarray, unit: np.ndarray
+    ) -> np.ndarray:
+        """Return covariances to start from, all with the same loadings (d, q).
+
+        `variances` (K, d) are those of the components; columns have variance 1, and then `unit`.
+        """
+        explained = (loadings**2).sum(axis=1)
+        pooled = weights @ variances / weights.sum()
+        noise = np.maximum(pooled - explained, LEAST_NOISE * pooled)
+        every = np.ones(len(noise), dtype=bool)
+        noise = self.share_noise(noise, np.ones_like(noise), every)
+        one = np.concatenate([loadings, noise[:, None]], axis=1)
+        return self.rescale(np.repeat(one[None], len(variances), axis=0), np.sqrt(unit))
+
+    def diagonal(self, covariances: np.ndarray) -> np.ndarray:
+        """Return the variances of the columns; no view."""
+        variances: np.ndarray = covariances[..., -1] + (covariances[..., :-1] ** 2).sum(axis=-1)
+        return variances
+
+    def half_axis(self, covariance: np.ndarray) -> np.ndarray:
+        """Return half a deviation along the factor with the longest loadings, or in one column."""
+        return self._longest(covariance)[0]
+
+    def _longest(self, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return half the longest axis (d,), and the covariance (d, q + 1) without its square."""
+        loadings, noise = covariance[:, :-1], covariance[:, -1]
+        values, turns = np.linalg.eigh(loadings.T @ loadings)
+        rest = covariance.copy()
+        column = int(noise.argmax())
+        half = np.sqrt(1.0 - SPLIT)
+        if values[-1] > noise[column]:
+            along = loadings @ turns[:, -1]
+            rest[:, :-1] -= (1.0 - np.sqrt(SPLIT)) * np.outer(along, turns[:, -1])
+            return half * along, rest
+        offset = np.zeros(len(noise))
+        offset[column] = half * np.sqrt(noise[column])
+        rest[column, -1] = SPLIT * noise[column]
+        return offset, rest
+
+    def split(
+        self, covariances: np.ndarray, donor: int, dead: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        offset, rest = self._longest(covariances[donor])
+        covariances = covariances.copy()
+        covariances[donor] = covariances[dead] = rest
+        return offset, covariances
+
+    def merge(self, parameters: Parameters) -> np.ndarray:
+        """Return the best few factors of all, what they leave of variances being noise."""
+        away = parameters.means - parameters.weights @ parameters.means
+        share, loadings = np.sqrt(parameters.weights), parameters.covariances[:, :, :-1]
+        columns = np.concatenate(list(share[:, None, None] * loadings), axis=1)
+        wide = np.concatenate([columns, (share[:, None] * away).T], axis=1)
+        variances = parameters.weights @ (self.diagonal(parameters.covariances) + away**2)
+        turns = np.linalg.eigh(wide.T @ wide)[1]
+        kept = wide @ turns[:, ::-1][:, : self.n_factors]
+        noise = variances - (kept**2).sum(axis=1)
+        noise = np.maximum(noise, SMALLEST_VARIANCE)
+        return np.concatenate([kept, noise[:, None]], axis=1)[None]
+
+    def log_det(self, covariances: np.ndarray) -> np.ndarray:
+        """Return log|psi| + log|I + L' psi^-1 L|."""
+        loadings, noise = covariances[:, :, :-1], covariances[:, :, -1:]
+        inner = np.swapaxes(loadings / noise, 1, 2) @ loadings + np.eye(self.n_factors)
+        total: np.ndarray = np.log(noise).sum(axis=(1, 2)) + np.linalg.slogdet(inner)[1]
+        return total
+
+    # ------------------------------------------------------------------ shapes
+
+    def shape(self, d: int) -> tuple[int, ...]:
+        return d, self.n_factors + 1
+
+    def dense(self, covariances: np.ndarray) -> np.ndarray:
+        """Return matrices (K, d, d), for tests and narrow tables."""
+        loadings, noise = covariances[:, :, :-1], covariances[:, :, -1]
+        product = loadings @ np.swapaxes(loadings, 1, 2)
+        return product + noise[:, :, None] * np.eye(noise.shape[1])
+
+    def widen(self, covariances: np.ndarray, n_factors: int) -> np.ndarray:
+        """Return the same covariances with further factors that nothing depends on."""
+        none = np.zeros((*covariances.shape[:2], n_factors - self.n_factors))
+        return np.concatenate([covariances[:, :, :-1], none, covariances[:, :, -1:]], axis=2)
+
+    def rescale(self, covariances: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        result = covariances * scale[:, None]
+        result[..., -1] *= scale
+        return result
+
+    def as_target(self, target: np.ndarray) -> np.ndarray:
+        return target
+
+    def count_normal(self, d: int) -> int:
+        return d + self.n_factors
+
+    def colour(self, covariances: np.ndarray, k: int, normal: np.ndarray) -> np.ndarray:
+        """Return L f + e, standard normal numbers (n, q + d) being factors and noise."""
+        loadings, noise = covariances[k, :, :-1], covariances[k, :, -1]
+        q = self.n_factors
+        rows: np.ndarray = normal[:, :q] @ loadings.T + normal[:, q:] * np.sqrt(noise)
+        return rows
+
+    # ------------------------------------------------------------------ users and files
+
+    def public_shape(self, n_components: int, d: int) -> tuple[int, ...]:
+        return n_components, *self.shape(d)
+
+    def to_public(self, covariances: np.ndarray) -> np.ndarray:
+        return covariances
+
+    def from_public(self, covariances: np.ndarray, d: int) -> np.ndarray:
+        return covariances
+
+    def precisions(
+        self, covariances: np.ndarray, scale: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return W (K, d, q) and w = 1 / psi beside it: S^-1 = diag(w) - W W', twice.
+
+        There is no triangular factor that is as small.
+        """
+        covariances = self.rescale(covariances, scale)
+        loadings, noise = covariances[:, :, :-1], covariances[:, :, -1:]
+        scaled = loadings / noise
+        inner = np.swapaxes(scaled, 1, 2) @ loadings + np.eye(self.n_factors)
+        root = np.linalg.inv(np.linalg.cholesky(inner))
+        prec = np.concatenate([scaled @ np.swapaxes(root, 1, 2), 1.0 / noise], axis=2)
+        return prec, prec.copy()
+
+    def read_precisions(self, prec: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return covariances of diag(w) - W W': L = psi W (I - W' psi W)^-1/2."""
+        width, inverse = prec[:, :, :-1], prec[:, :, -1:]
+        if (inverse <= 0).any():
+            raise ValueError(f"precisions_init must be positive; its smallest is {inverse.min():g}")
+        scaled = width / inverse
+        inner = np.eye(self.n_factors) - np.swapaxes(scaled, 1, 2) @ width
+        try:
+            root = np.linalg.inv(np.linalg.cholesky(inner))
+        except np.linalg.LinAlgError as error:
+            raise ValueError("precisions_init: diag(w) - W W' is not positive definite.") from error
+        covariances = np.concatenate([scaled @ np.swapaxes(root, 1, 2), 1.0 / inverse], axis=2)
+        return self.rescale(covariances, 1.0 / scale)
+
+    def check(self, covariance: np.ndarray, component: int) -> None:
+        """Raise an error unless every noise is positive."""
+        _refuse_improper(covariance[None])
+
+
+class OneNoise(Factor):
+    """Probabilistic principal components: as factors, but for what a common noise changes."""
+
+    COMMON_UNITS = True
+
+    def __init__(self, n_factors: int) -> None:
+        super().__init__(n_factors, "ppca")
+
+    def share_noise(self, left: np.ndarray, count: np.ndarray, shown: np.ndarray) -> np.ndarray:
+        return np.full_like(left, left[shown].sum() / count[shown].sum())
+
+    def count_noise(self, d: int) -> int:
+        return 1
+
+    def free(self, covariances: np.ndarray) -> np.ndarray:
+        return covariances[:, :1]
+
+
+def _refuse_improper(covariances: np.ndarray) -> None:
+    """Raise an error about a noise that is not positive, or loadings that are not finite."""
+    noise = covariances[:, :, -1]
+    bad = ~(np.isfinite(covariances).all(axis=2) & (noise > SMALLEST_VARIANCE))
+    if bad.any():
+        component, pivot = np.argwhere(bad)[0]
+        raise NotPositiveDefiniteError(int(component), int(pivot))
