@@ -163,7 +163,9 @@ def quantiles(
     result = np.empty((len(levels), *layout.x.shape))
     std = np.empty(0)
     if trust is not None:
-        std = np.sqrt(np.einsum("kii->ki", dense_covariances(ready.parameters)))
+        structure = STRUCTURES[ready.parameters.structure]
+        variance = structure.diagonal(ready.parameters.covariances)
+        std = np.sqrt(np.broadcast_to(variance, means.shape))  # one for all, or each its own
 
     def quantiles_of_block(block: Block, place: np.ndarray) -> None:
         completed, resp = _complete(ready, block, spread=True)
