@@ -28,6 +28,7 @@ ROOMS = [
     "starts",
     "fitting",
     "selection",
+    "heads",
     "engines",
     "estimators",
     "evaluate",

@@ -50,6 +50,7 @@ class Filled(NamedTuple):
     )  # (n, d) conditional standard deviation, 0 where observed; (n, 0) if not asked for
     resp: np.ndarray  # (n, K) where there are categories, else (n, 0)
     log_prob: np.ndarray  # (n,) log p(x_o)
+    levels: tuple[np.ndarray, ...] = ()  # (n, L_j) probabilities of the levels of each category
 
 
 def score(ready: ReadyDensity, layout: Layout, engine: Engine) -> Scores:
@@ -105,8 +106,8 @@ def fill(
     means, units, shaped = ready.parameters.means, layout.units, list_shaped(shapes)
     n, d = layout.x.shape
     n_kept = len(means) if ready.parameters.categories else 0
-    sizes = (n, d), (n, spread * d), (n, n_kept), (n,)
-    result = Filled(*(np.empty(size) for size in sizes))
+    std, resp = np.empty((n, spread * d)), np.empty((n, n_kept))
+    result = Filled(np.empty((n, d)), std, resp, np.empty(n))
 
     def fill_block(block: Block, row: np.ndarray) -> None:
         completed = ready.solver.complete(ready.state, block, spread=spread or bool(shaped))

@@ -161,7 +161,7 @@ def _fill(density: Density, x: np.ndarray, *, spread: bool) -> Filled:
     if spread:
         doubt = np.column_stack([1.0 - share.max(axis=1) for share in shares])
         std = join_table(std, doubt, density.n_levels)
-    return filled._replace(mean=mean, std=std)
+    return filled._replace(mean=mean, std=std, levels=shares)
 
 
 def level_probabilities(density: Density, x: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from gapmix.estimators import checks
 from gapmix.estimators.glance import GlanceMixin
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.refined import read_refine
 from gapmix.estimators.warning import warn_user
 from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.spec import Running, Spec
@@ -36,6 +37,7 @@ class MixtureBased(GlanceMixin, BaseEstimator):
     average: bool = True
     max_components: int | None = None
     effort: str = "default"
+    refine: Any = None
     covariance_type: str = "full"
     tol: float = 1e-3
     reg_covar: float = 1e-6
@@ -78,6 +80,7 @@ class MixtureBased(GlanceMixin, BaseEstimator):
         if self.max_components is not None:
             checks.check_positive_int("max_components", self.max_components)
         checks.check_choice("effort", self.effort, EFFORTS)
+        read_refine(self.refine, EFFORTS[self.effort])
         for name in ("average", *switches):
             checks.check_switch(name, getattr(self, name))
         checks.check(self._spec(), self._running())

@@ -12,11 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from gapmix import density
 from gapmix.density import Density
-from gapmix.estimators import checks
+from gapmix.density.conditional import Filled
+from gapmix.estimators import checks, refined
 from gapmix.estimators.base import MixtureBased, warn_of_stops
 from gapmix.estimators.bounds import read_bounds, read_limits, store_columns
 from gapmix.estimators.levels import count_levels, is_frame, only_numbers, warn_of_rare
 from gapmix.estimators.random import make_rng
+from gapmix.estimators.refined import read_refine
 from gapmix.estimators.returned import (
     as_frame_like,
     container_of,
@@ -33,7 +35,11 @@ from gapmix.estimators.validation import (
     read_weights,
 )
 from gapmix.estimators.warning import warn_codes, warn_of_unknown
+from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.matrix import check_reach
+from gapmix.heads.fitting import fit_heads
+from gapmix.heads.learners import choose_learners
+from gapmix.heads.using import Heads
 from gapmix.kinds import (
     ColumnValues,
     Possible,
@@ -42,7 +48,7 @@ from gapmix.kinds import (
     look,
     to_possible,
 )
-from gapmix.selection.choose import Task, choose
+from gapmix.selection.choose import Task, Wanted, choose
 from gapmix.selection.sizes import nominal_coverage
 from gapmix.shapes import forward_table
 
@@ -68,7 +74,14 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         with 'best', while it pays.
     effort : {'quick', 'default', 'best'}, default='default'
         How much time the choice with 'auto' may take: 'quick' fits one component, 'best' compares
-        larger sizes on more rows, climbs longer and unites three fits of every size it keeps.
+        larger sizes on more rows, climbs longer, unites three fits of every size it keeps, and
+        refines.
+    refine : None, 'auto', False or estimator, default=None
+        Learn, for every column that has gaps, what the mixture fills wrongly there: a head. It is
+        used as far as it pays on known cells that it has not seen, if at all. 'auto' boosts trees
+        (:class:`sklearn.ensemble.HistGradientBoostingRegressor`, for categories its classifier); a
+        regressor given serves columns of numbers, a classifier with `predict_proba` categories.
+        None leaves it to `effort`, False has no heads.
     missing_values : number, text, None, or list of these, default=np.nan
         What marks a gap, besides NaN and None, which always do.
     categorical_features : 'from_dtype', names, numbers or mask of columns, or None
@@ -121,6 +134,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         How much of a gap's distribution the rest of its row tells, from 0 to 1; the rest is the
         column's own. It is below 1 where hidden cells were filled worse than by the column's mean,
         or the shares of its levels, and draws what is filled towards these.
+    heads_ : Heads or None
+        What refines the mixture: `heads_.heads` has for each column that had gaps a record with its
+        weight, from 0 to 1, and the error of known cells before and after.
     n_components_ : int
         Number of components of the mixture.
     n_iter_ : int
@@ -193,6 +209,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     column_kinds: Any = "auto"
     shapes: Any = "auto"
     use_target: bool = False
+    heads_ = None  # of models that have none, those of earlier files too
 
     # ---------------------------------------------------------------- fitting
 
@@ -261,6 +278,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         warn_of_rare([self.mixture_], all_names)
         store_shapes(self, shapes)
         self.selection_ = chosen.candidates
+        self.heads_ = self._fit_heads(wanted, task._replace(shapes=shapes), chosen.fitted)
         told = chosen.calibration
         self.calibration_ = None if told is None else told[: x.shape[1]]
         self.trust_ = np.ones(x.shape[1]) if chosen.trust is None else chosen.trust[: x.shape[1]]
@@ -286,7 +304,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         true.
         """
         x = self._read(X)
-        filled = density.fill(self._density(), x, spread=True)
+        filled = self._tell(x, spread=True)
         filled.std[:, ~np.isnan(self.constant_)] = 0.0
         return self._restore(X, self._within(x, filled.mean)), filled.std
 
@@ -302,7 +320,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         """
         x = self._read(X)
         names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
-        found = density.level_probabilities(self._density(), x) if self.categories_ else ()
+        found = self._tell(x).levels
         return {
             name: as_frame_like(X, values, levels)
             for name, values, levels in zip(
@@ -323,7 +341,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         x = self._read(X)
         half = 0.5 * nominal_coverage(float(coverage), self.calibration_)
         levels = np.array([0.5 - half, 0.5 + half])
-        low, high = (self._possible(x, q) for q in density.quantiles(self._density(), x, levels))
+        ends = refined.quantiles(self._density(), self.heads_, x, levels)
+        low, high = (self._possible(x, each) for each in ends)
         return self._restore(X, low), self._restore(X, high)
 
     def sample(self, X: Any, n_draws: int = 1, random_state: Any = None) -> np.ndarray:
@@ -345,7 +364,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         Observed values are never changed.
         """
         x = self._read(X)
-        filled = to_possible(self.possible(), x, density.fill(self._density(), x).mean)
+        filled = to_possible(self.possible(), x, self._tell(x).mean)
         return restore_frame(self, X, x, filled, self.missing_values)
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -391,7 +410,22 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         return find_possible(kinds, self.column_values_, self._limits(), reach)
 
     def _fill(self, x: np.ndarray) -> np.ndarray:
-        return self._within(x, density.fill(self._density(), x).mean)
+        return self._within(x, self._tell(x).mean)
+
+    def _tell(self, x: np.ndarray, *, spread: bool = False) -> Filled:
+        """Return what the mixture and its heads say of the gaps of a matrix."""
+        return refined.tell(self._density(), self.heads_, x, spread=spread)
+
+    def _fit_heads(self, wanted: Wanted, task: Task, fitted: Fitted) -> Heads | None:
+        asked = read_refine(self.refine, wanted.effort)
+        if asked is None or (self.use_target and self.refine is None):
+            return None
+        if self.use_target:
+            raise ValueError(
+                "refine and use_target do not go together: heads would know the target of the rows "
+                "they learn from, and not of others. Leave out one of them."
+            )
+        return fit_heads(wanted, task, fitted, choose_learners(asked, wanted.seed))
 
     def _within(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Bring filled values within the limits of their column, in place."""
@@ -405,7 +439,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
 
     def _draw(self, x: np.ndarray, n_draws: int, seed: Any) -> np.ndarray:
         """Return draws of the gaps of a matrix, (n_draws, n, n_features)."""
-        return self._possible(x, density.draw(self._density(), x, n_draws, make_rng(seed)))
+        draws = refined.draw(self._density(), self.heads_, x, n_draws, make_rng(seed))
+        return self._possible(x, draws)
 
     def _limits(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the lowest and highest value allowed in each column."""

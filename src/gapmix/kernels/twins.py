@@ -222,3 +222,23 @@ def count_levels(
         for k, share in enumerate(resp):
             found = np.bincount(column[seen], share[seen])
             counts[k, start : start + len(found)] += found
+
+
+def add_trees(
+    x: np.ndarray,
+    feature: np.ndarray,
+    threshold: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    value: np.ndarray,
+    start: np.ndarray,
+    total: np.ndarray,
+) -> None:
+    """Add the leaf of every row of x (n, p) in every tree to total (n, k), trees by turns."""
+    rows = np.arange(len(x))
+    for tree, root in enumerate(start[:-1]):
+        node = np.full(len(x), root)
+        while (inner := left[node] >= 0).any():
+            below = np.where(x[rows, feature[node]] <= threshold[node], left[node], right[node])
+            node = np.where(inner, below, node)
+        total[:, tree % total.shape[1]] += value[node]

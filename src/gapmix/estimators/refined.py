@@ -1,0 +1,58 @@
+"""What estimators with heads say of rows, and which learners `refine` asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gapmix import density
+from gapmix.density import Density
+from gapmix.density.conditional import Filled
+from gapmix.heads.learners import can_learn
+from gapmix.heads.using import Heads, move, redraw, refine
+from gapmix.selection.effort import Effort
+
+
+def read_refine(asked: Any, effort: Effort) -> Any:
+    """Return what learners `refine` asks for: 'auto', one of its own, or None."""
+    if asked is None:
+        return "auto" if effort.refine else None
+    if asked is False:
+        return None
+    if (isinstance(asked, str) and asked == "auto") or can_learn(asked):
+        return asked
+    raise ValueError(
+        f"refine={asked!r} is not known. Use 'auto', a regressor of scikit-learn or a classifier "
+        "with predict_proba, False, or None, which leaves it to effort."
+    )
+
+
+def tell(model: Density, heads: Heads | None, x: np.ndarray, *, spread: bool = False) -> Filled:
+    """Return rows filled, and deviations if asked for or needed."""
+    if heads is None or not heads.at_work():
+        return density.fill(model, x, spread=spread)
+    return refine(heads, density.fill(model, x, spread=True), np.isnan(x), model.shapes)
+
+
+def quantiles(model: Density, heads: Heads | None, x: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return quantiles of every gap, (len(levels), n, D), as `density.quantiles` does."""
+    values = density.quantiles(model, x, levels)
+    if heads is None or not heads.at_work():
+        return values
+    before, missing = density.fill(model, x, spread=True), np.isnan(x)
+    after = refine(heads, before, missing, model.shapes)
+    return move(heads, before, after, values, missing, model.shapes)
+
+
+def draw(
+    model: Density, heads: Heads | None, x: np.ndarray, n_draws: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return draws of the gaps, (n_draws, n, D), as `density.draw` does."""
+    draws = density.draw(model, x, n_draws, rng)
+    if heads is None or not heads.at_work():
+        return draws
+    before, missing = density.fill(model, x, spread=True), np.isnan(x)
+    after = refine(heads, before, missing, model.shapes)
+    draws = move(heads, before, after, draws, missing, model.shapes)
+    return redraw(heads, before, after, draws, missing, rng)

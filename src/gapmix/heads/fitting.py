@@ -1,0 +1,209 @@
+"""Fit heads: learners on what a mixture fills, each with a weight found on cells it has not seen.
+
+Rows are dealt into folds. What a fold's rows are shown comes from a mixture that was fitted without
+them, and the corrections that judge a head from a learner that was, too: so the mixture's errors
+on known cells are those it makes on gaps, and the weight is what its correction is worth there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from gapmix import density
+from gapmix.categories import TINY
+from gapmix.density import Density
+from gapmix.density.conditional import Filled
+from gapmix.fitting.climb import CollapsedFitError
+from gapmix.fitting.fitted import Fitted
+from gapmix.heads.features import DIGITS, View, is_category, make_features, make_view
+from gapmix.heads.learners import Learners, learn, predict, predict_levels
+from gapmix.heads.using import Head, Heads
+from gapmix.plan.canonical import draw_uniform
+from gapmix.selection.choose import (
+    Task,
+    Wanted,
+    fit_size,
+    model_of,
+    only_useful,
+    read_rows,
+    sample_rows,
+)
+from gapmix.threads import open_engine
+
+N_FOLDS = 3
+MAX_ROWS = 20_000  # heads are fitted to at most so many rows, drawn at random
+FEWEST_CELLS = 60  # known cells of a column that a head is fitted to
+N_ITER = 10  # in which a mixture forgets the rows of a fold
+ERRORS = 1.0  # standard errors that a gain must be above 0
+STEPS = 100  # from no weight to all, for probabilities
+
+
+class Known(NamedTuple):
+    """The rows that show a column, as the head of the column sees them."""
+
+    features: np.ndarray  # (m, p)
+    target: np.ndarray  # (m,) distance from the mixture's mean in standard deviations, or a code
+    shares: np.ndarray  # (m, L) what the mixture says of the levels of a category; (m, 0)
+    weight: np.ndarray  # (m,)
+    fold: np.ndarray  # (m,)
+
+
+def fit_heads(
+    wanted: Wanted,
+    task: Task,
+    fitted: Fitted,
+    learners: Learners,
+    columns: Sequence[int] | None = None,
+) -> Heads:
+    """Return heads on a mixture fitted to the rows of a task.
+
+    `columns` are those that get heads, and are hidden together; without them, every column that
+    has gaps gets one, and is hidden by itself: one without gaps has none to fill, and of new rows
+    that have gaps there it keeps the mixture's filling.
+    """
+    rng = np.random.default_rng([wanted.seed, 2])
+    task = sample_rows(only_useful(task), rng, MAX_ROWS)
+    fold = deal(task, rng)
+    models = leave_out(wanted, task, fitted, fold)
+    view = make_view(task.x, task.weight, task.n_levels)
+    able = [
+        j
+        for j in (np.flatnonzero(view.gaps).tolist() if columns is None else columns)
+        if _can_have_head(task, j)
+    ]
+
+    def work(j: int) -> Head:
+        # Learners have small tables: one thread for each of them, not many for one.
+        with threadpool_limits(1, user_api="openmp"):
+            hidden = [j] if columns is None else list(columns)
+            return fit_head(look(task, view, models, fold, j, hidden), j, learners)
+
+    with open_engine(wanted.running.n_jobs) as engine:
+        return Heads(view, tuple(engine.map(work, able)))
+
+
+def _can_have_head(task: Task, column: int) -> bool:
+    values = task.x[~np.isnan(task.x[:, column]), column]
+    return len(values) >= FEWEST_CELLS and bool((values != values[0]).any())
+
+
+def deal(task: Task, rng: np.random.Generator) -> np.ndarray:
+    """Return the fold of each row, (n,), the same one for copies of a row.
+
+    Neither units, nor the places of rows and columns, nor names of levels matter.
+    """
+    keys = draw_uniform(task.x, task.weight, rng, task.n_levels).sum(axis=1)
+    place: np.ndarray = np.unique(keys, return_inverse=True)[1]
+    return place % N_FOLDS
+
+
+def leave_out(wanted: Wanted, task: Task, fitted: Fitted, fold: np.ndarray) -> list[Density]:
+    """Return for each fold the mixture, fitted on from where it stands without the fold's rows."""
+    brief = wanted._replace(
+        spec=wanted.spec._replace(max_iter=min(N_ITER, wanted.spec.max_iter), n_init=1),
+        running=wanted.running._replace(verbose=0),
+    )
+    models = []
+    for each in range(N_FOLDS):
+        rest = task._replace(x=task.x[fold != each], weight=task.weight[fold != each])
+        try:
+            size = len(fitted.parameters.weights)
+            refitted = fit_size(brief, size, read_rows(rest, brief.spec), rest, fitted)
+        except (CollapsedFitError, ValueError):  # too few rows are left
+            refitted = fitted
+        models.append(model_of(refitted, task, 1))
+    return models
+
+
+def look(
+    task: Task,
+    view: View,
+    models: Sequence[Density],
+    fold: np.ndarray,
+    column: int,
+    hidden: Sequence[int],
+) -> Known:
+    """Return the rows that show a column as its head sees them, the columns `hidden` hidden."""
+    rows = np.flatnonzero(~np.isnan(task.x[:, column]))
+    shown, target, fold = task.x[rows], task.x[rows, column], fold[rows]
+    shown[:, hidden] = np.nan
+    parts = [density.fill(m, shown[fold == k], spread=True) for k, m in enumerate(models)]
+    back = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # from folds to rows
+    filled = Filled._make(_join(each, back) for each in zip(*parts, strict=True))
+    features = make_features(view, column, filled, np.isnan(shown))
+    shares = np.empty((len(rows), 0))
+    if is_category(view, column):
+        shares = filled.levels[sum(is_category(view, j) for j in range(column))]
+    else:
+        target = np.round((target - filled.mean[:, column]) / view.scale[column], DIGITS)
+    return Known(features, target, shares, task.weight[rows], fold)
+
+
+def _join(parts: Sequence[Any], back: np.ndarray) -> Any:
+    """Return what was said of the rows of each fold as said of the rows in their order."""
+    if isinstance(parts[0], tuple):
+        return tuple(_join(each, back) for each in zip(*parts, strict=True))
+    return np.concatenate(parts)[back]
+
+
+def fit_head(known: Known, column: int, learners: Learners) -> Head:
+    """Return the head of a column: its learner if it clearly pays, and the weight of it."""
+    named = known.shares.shape[1] > 0
+    learner = learners.of_levels if named else learners.of_numbers
+    told = np.zeros(known.shares.shape if named else known.target.shape)
+    for each in range(N_FOLDS):
+        out = known.fold == each
+        if not _can_learn(known, ~out, named=named) or not out.any():
+            continue
+        model = learn(
+            learner, known.features[~out], known.target[~out], known.weight[~out], named=named
+        )
+        if named:
+            told[out] = predict_levels(model, known.features[out], known.shares.shape[1])
+        else:
+            told[out] = predict(model, known.features[out])
+    head = (_weigh_levels if named else _weigh_numbers)(known, told, column)
+    if head.weight == 0.0:
+        return head
+    model = learn(learner, known.features, known.target, known.weight, named=named)
+    return head._replace(learner=model)
+
+
+def _can_learn(known: Known, rows: np.ndarray, *, named: bool) -> bool:
+    """Tell whether rows have something to tell apart."""
+    return bool(rows.any()) and (not named or len(np.unique(known.target[rows])) > 1)
+
+
+def _weigh_numbers(known: Known, correction: np.ndarray, column: int) -> Head:
+    """Return the head of a column of numbers, without its learner; weights by least squares."""
+    weight, away = known.weight, known.target
+    power = float(weight @ correction**2)
+    share = float(np.clip(weight @ (away * correction) / power, 0.0, 1.0)) if power > 0 else 0.0
+    left = away - share * correction
+    share = share if pays(away**2 - left**2, weight) else 0.0
+    before = float(np.sqrt(np.average(away**2, weights=weight)))
+    after = float(np.sqrt(np.average((away - share * correction) ** 2, weights=weight)))
+    return Head(column, share, after / before if before > 0 else 1.0, before, after, None)
+
+
+def _weigh_levels(known: Known, told: np.ndarray, column: int) -> Head:
+    """Return the head of a category, without its learner; weights by the log score."""
+    own = np.arange(len(told)), known.target.astype(int)
+    mixture, learned, weight = known.shares[own], told[own], known.weight
+    grid = np.arange(STEPS + 1)[:, None] / STEPS
+    scores = np.log(np.maximum((1.0 - grid) * mixture + grid * learned, TINY))
+    best = int((scores @ weight).argmax())
+    best = best if pays(scores[best] - scores[0], weight) else 0
+    before, after = (float(np.average(scores[each], weights=weight)) for each in (0, best))
+    return Head(column, best / STEPS, 1.0, before, after, None)
+
+
+def pays(gains: np.ndarray, weight: np.ndarray) -> bool:
+    """Tell whether gains on known cells (m,) are beyond what chance would bring."""
+    mean = float(np.average(gains, weights=weight))
+    error = float(np.sqrt(np.average((gains - mean) ** 2, weights=weight) / len(gains)))
+    return mean > ERRORS * error

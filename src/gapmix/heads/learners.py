@@ -1,0 +1,82 @@
+"""Learners of heads: what is fitted, and what it says of rows of features."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.utils.validation import has_fit_parameter
+
+from gapmix.heads.trees import Trees, add_up, tell_levels, to_trees
+
+BOOSTING: dict[str, Any] = {"min_samples_leaf": 10, "max_leaf_nodes": 15, "early_stopping": False}
+
+
+class Learners(NamedTuple):
+    """Which learners heads are made of, not fitted."""
+
+    of_numbers: Any
+    of_levels: Any
+
+
+class Learner(NamedTuple):
+    """A learner that is fitted."""
+
+    model: Any  # `Trees`, or an estimator of another kind
+    levels: np.ndarray  # (k,) codes of the levels that it tells of; (0,) of numbers
+
+
+def choose_learners(asked: Any, seed: int) -> Learners:
+    """Return the learners asked for: an estimator, which serves numbers or levels, or 'auto'."""
+    numbers = HistGradientBoostingRegressor(random_state=seed, **BOOSTING)
+    levels = HistGradientBoostingClassifier(random_state=seed, **BOOSTING)
+    if isinstance(asked, str):
+        return Learners(numbers, levels)
+    asked = clone(asked)
+    if asked.get_params().get("random_state", seed) is None:
+        asked.set_params(random_state=seed)
+    return Learners(numbers, asked) if is_classifier(asked) else Learners(asked, levels)
+
+
+def can_learn(asked: Any) -> bool:
+    """Tell whether what was asked for is an estimator that can be a learner."""
+    fits = hasattr(asked, "fit") and hasattr(asked, "get_params") and not isinstance(asked, type)
+    proper = fits and (is_regressor(asked) or is_classifier(asked))
+    return proper and (is_regressor(asked) or hasattr(asked, "predict_proba"))
+
+
+def learn(
+    learner: Any, features: np.ndarray, target: np.ndarray, weight: np.ndarray, *, named: bool
+) -> Learner:
+    """Return a copy of a learner fitted to features (n, p) and targets (n,), codes if `named`."""
+    model, even = clone(learner), bool((weight == weight[0]).all())
+    if has_fit_parameter(model, "sample_weight"):
+        model.fit(features, target, sample_weight=None if even else weight)
+    elif even:
+        model.fit(features, target)
+    else:
+        raise ValueError(
+            f"refine={learner!r}: its fit takes no sample_weight, and the rows have different "
+            "weights. Use a learner that takes them, or refine='auto'."
+        )
+    levels = np.asarray(model.classes_) if named else np.empty(0)
+    return Learner(to_trees(model) or model, levels.astype(np.int64))
+
+
+def predict(learner: Learner, features: np.ndarray) -> np.ndarray:
+    """Return what a learner of numbers says of rows, (n,)."""
+    if isinstance(learner.model, Trees):
+        return add_up(learner.model, features)[:, 0]
+    return np.asarray(learner.model.predict(features), dtype=float).reshape(len(features))
+
+
+def predict_levels(learner: Learner, features: np.ndarray, n_levels: int) -> np.ndarray:
+    """Return the probabilities of levels, (n, n_levels), that a learner of categories tells."""
+    told = np.zeros((len(features), n_levels))
+    if isinstance(learner.model, Trees):
+        told[:, learner.levels] = tell_levels(learner.model, features)
+    else:
+        told[:, learner.levels] = learner.model.predict_proba(features)
+    return told

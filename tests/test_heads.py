@@ -1,0 +1,301 @@
+"""Heads: what learns from the errors of a mixture, and how much of it is used."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
+from sklearn.linear_model import LinearRegression
+
+from gapmix import GaussianMixtureImputer
+from gapmix.density import fill
+from gapmix.heads.learners import learn, predict, predict_levels
+from gapmix.heads.trees import Trees, find_fault, to_trees
+from gapmix.kernels import twins
+from gapmix.selection.hiding import hide
+
+FEW = {"n_components": 2, "max_iter": 5, "random_state": 0, "n_jobs": 1}
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def kinked(n=400, seed=0):
+    """Rows with a kink that two Gaussians cannot follow, and a column that is mere noise."""
+    rng = np.random.default_rng(seed)
+    a, b, noise = rng.uniform(-2, 2, (3, n))
+    truth = np.column_stack([a, b, np.where(a > 0, b, -b) + 0.05 * rng.normal(size=n), noise])
+    hidden = hide(truth, "mcar", rng)
+    return truth, np.where(hidden, np.nan, truth)
+
+
+def mixed(n=400, seed=0):
+    """A table with a category that is a rule of two numbers."""
+    truth, x = kinked(n, seed)
+    levels = np.where(truth[:, 0] * truth[:, 1] > 0, "same", "other")
+    levels[truth[:, 0] > 1.5] = "far"
+    rng = np.random.default_rng(seed + 1)
+    frame = pd.DataFrame(x[:, [0, 1, 3]], columns=["a", "b", "noise"])
+    frame["level"] = pd.Series(levels).mask(rng.random(n) < 0.2)
+    return levels, frame
+
+
+@pytest.fixture(scope="module")
+def pair():
+    _, x = kinked()
+    plain = GaussianMixtureImputer(**FEW).fit(x)
+    return x, plain, clone(plain).set_params(refine="auto").fit(x)
+
+
+@pytest.fixture(scope="module")
+def mixed_pair():
+    levels, frame = mixed()
+    plain = GaussianMixtureImputer(**FEW).fit(frame)
+    return levels, frame, plain, clone(plain).set_params(refine="auto").fit(frame)
+
+
+def test_heads_fill_a_kink_better_and_leave_noise_to_the_mixture_bit_by_bit(pair):
+    x, plain, refined = pair
+    truth, gaps = kinked()[0], np.isnan(x)
+    error = [np.sqrt(((each.transform(x) - truth)[gaps[:, 2], 2] ** 2).mean()) for each in pair[1:]]
+    assert error[1] < 0.95 * error[0]
+    weights = {head.column: head.weight for head in refined.heads_.heads}
+    assert weights[2] > 0.3
+    assert weights[3] == 0.0
+    assert np.array_equal(refined.transform(x)[:, 3], plain.transform(x)[:, 3])
+    assert np.array_equal(refined.intervals(x)[0][:, 3], plain.intervals(x)[0][:, 3])
+    assert np.array_equal(refined.transform(x)[~gaps], x[~gaps])
+
+
+def test_a_filled_value_is_the_mixtures_and_a_share_of_what_trees_walked_by_hand_say(pair):
+    x, plain, refined = pair
+    heads = refined.heads_
+    head = next(each for each in heads.heads if each.column == 2)
+    filled = fill(plain._density(), x, spread=True)
+    view, trees = heads.view, head.learner.model
+    for row in np.flatnonzero(np.isnan(x[:, 2]))[:20]:
+        features = [(filled.mean[row, j] - view.center[j]) / view.scale[j] for j in view.order]
+        features.append(filled.std[row, 2] / view.scale[2])
+        features += [np.isnan(x[row, j]) for j in view.order if j != 2 and view.gaps[j]]
+        by = trees.baseline[0]
+        for first, end in pairwise(trees.start):
+            node = first
+            while trees.left[node] >= 0:
+                below = round(float(features[trees.feature[node]]), 7)
+                side = "left" if below <= trees.threshold[node] else "right"
+                node = getattr(trees, side)[node]
+                assert first < node < end
+            by += trees.value[node]
+        expected = filled.mean[row, 2] + head.weight * view.scale[2] * by
+        low, high = np.nanmin(x[:, 2]), np.nanmax(x[:, 2])
+        assert refined.transform(x)[row, 2] == pytest.approx(
+            np.clip(expected, low, high), abs=1e-12
+        )
+
+
+@pytest.mark.parametrize("n_levels", [0, 2, 3])
+def test_trees_give_the_numbers_of_scikit_learn_bit_by_bit(n_levels):
+    rng = np.random.default_rng(n_levels)
+    x = rng.normal(size=(300, 4)).round(7)
+    if n_levels:
+        target = (x[:, 0] * 2 + rng.normal(size=300)).astype(int) % n_levels
+        made = HistGradientBoostingClassifier(max_iter=5, random_state=0)
+    else:
+        target, made = x[:, 0] * x[:, 1], HistGradientBoostingRegressor(max_iter=5, random_state=0)
+    theirs = made.fit(x, target)
+    ours = learn(made, x, target, np.ones(300), named=n_levels > 0)
+    assert isinstance(ours.model, Trees)
+    assert find_fault(ours.model, 4, n_levels if n_levels > 2 else 1) == ""
+    if n_levels:
+        assert np.array_equal(predict_levels(ours, x, n_levels), theirs.predict_proba(x))
+    else:
+        assert np.array_equal(predict(ours, x), theirs.predict(x))
+        total = np.tile(ours.model.baseline, (300, 1))
+        twins.add_trees(x, *ours.model[2:], ours.model.start, total)
+        assert np.array_equal(total[:, 0], theirs.predict(x))
+
+
+def test_every_row_is_refined_by_itself(pair):
+    x, _, refined = pair
+    whole = refined.transform(x)
+    some = np.flatnonzero(np.isnan(x).any(axis=1))[:30]
+    alone = np.vstack([refined.transform(x[[row]]) for row in some])
+    np.testing.assert_allclose(alone, whole[some], rtol=0, atol=1e-11)
+
+
+def test_neither_units_nor_the_order_of_columns_matter(pair):
+    x, _, refined = pair
+    unit, order = np.array([2.54, 1.0, 2.54, 1e-3]), [3, 1, 0, 2]
+    other = clone(refined).fit((x * unit)[:, order])
+    np.testing.assert_allclose(
+        other.transform((x * unit)[:, order]), (refined.transform(x) * unit)[:, order], rtol=1e-8
+    )
+    for one, two in zip(
+        sorted(h[1:5] for h in other.heads_.heads),
+        sorted(h[1:5] for h in refined.heads_.heads),
+        strict=True,
+    ):
+        assert one == pytest.approx(two, abs=1e-6)
+
+
+def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(pair):
+    x, _, refined = pair
+    again = clone(refined).set_params(n_jobs=2).fit(x)
+    assert np.array_equal(again.transform(x), refined.transform(x))
+
+
+def test_deviations_intervals_and_draws_go_with_the_refined_mean(pair):
+    x, plain, refined = pair
+    rows = np.flatnonzero(np.isnan(x[:, 2]))
+    head = next(each for each in refined.heads_.heads if each.column == 2)
+    assert head.after < head.before
+    assert head.spread == pytest.approx(head.after / head.before)
+    filled, std = refined.set_params(limits=None).impute_with_std(x)
+    before, std_before = plain.set_params(limits=None).impute_with_std(x)
+    np.testing.assert_allclose(std[rows, 2], head.spread * std_before[rows, 2])
+    ends, ends_before = refined.intervals(x)[0][rows, 2], plain.intervals(x)[0][rows, 2]
+    moved = filled[rows, 2] + head.spread * (ends_before - before[rows, 2])
+    np.testing.assert_allclose(ends, moved)
+    draws = refined.sample(x, 2000, random_state=0)
+    away = (draws.mean(axis=0) - filled)[rows, 2] / std[rows, 2]
+    assert np.abs(away).max() < 5 / np.sqrt(2000)
+    np.testing.assert_allclose(draws.std(axis=0)[rows, 2], std[rows, 2], rtol=0.1)
+    both = rows[np.isnan(x[rows, 1])]
+    drawn = plain.sample(x, 2000, random_state=0)
+    for row in both[:3]:  # cells missing together depend on each other as they did
+        joint = [np.corrcoef(each[:, row, 1], each[:, row, 2])[0, 1] for each in (draws, drawn)]
+        assert joint[0] == pytest.approx(joint[1], abs=1e-9)
+    for each in (plain, refined):
+        each.set_params(limits="seen")
+
+
+def test_intervals_of_refined_cells_hold_what_they_should():
+    truth, x = kinked(1500, seed=3)
+    imputer = GaussianMixtureImputer(max_components=3, random_state=0, refine="auto", n_jobs=1)
+    low, high = imputer.fit(x).intervals(x, 0.9)
+    gaps = np.isnan(x[:, 2])
+    held = ((low <= truth) & (truth <= high))[gaps, 2].mean()
+    assert 0.84 < held < 0.96
+
+
+def test_levels_are_mixed_probabilities_and_fewer_are_wrong(mixed_pair):
+    levels, frame, plain, refined = mixed_pair
+    gaps = frame["level"].isna().to_numpy()
+    wrong = [
+        (each.impute_frame(frame)["level"].to_numpy() != levels)[gaps].mean()
+        for each in (plain, refined)
+    ]
+    assert wrong[1] < 0.8 * wrong[0]
+    told, before = (each.probabilities(frame)["level"] for each in (refined, plain))
+    np.testing.assert_allclose(told.sum(axis=1), 1.0)
+    assert np.array_equal(told[~gaps], before[~gaps])
+    head = next(each for each in refined.heads_.heads if each.column == 3)
+    assert 0 < head.weight <= 1
+    assert head.after > head.before
+    best = told.columns.to_numpy()[told.to_numpy().argmax(axis=1)]
+    assert (refined.impute_frame(frame)["level"].to_numpy() == best)[gaps].all()
+    doubt = refined.impute_with_std(frame)[1][:, 3]
+    np.testing.assert_allclose(doubt[gaps], 1 - told.to_numpy().max(axis=1)[gaps])
+
+
+def test_draws_of_levels_have_the_mixed_probabilities(mixed_pair):
+    _, frame, _, refined = mixed_pair
+    gaps = np.flatnonzero(frame["level"].isna())
+    told = refined.probabilities(frame)["level"]
+    draws = refined.sample(frame, 1000, random_state=0)[:, gaps, 3]
+    for place, level in enumerate(told.columns):
+        share = (draws == level).mean(axis=0)
+        expected = told.to_numpy()[gaps, place]
+        assert np.abs(share - expected).max() < 5 * 0.5 / np.sqrt(1000)
+
+
+def test_kinds_and_limits_hold_for_refined_cells(pair):
+    x = pair[0]
+    frame = pd.DataFrame(x, columns=list("abcd"))
+    frame["c"] = np.round(3 * frame["c"])
+    imputer = GaussianMixtureImputer(**FEW, refine="auto", bounds={"c": (-4, 4)}).fit(frame)
+    assert any(head.weight > 0 for head in imputer.heads_.heads if head.column == 2)
+    filled = imputer.impute_frame(frame)["c"][frame["c"].isna()]
+    assert (filled == filled.round()).all()
+    assert filled.between(-4, 4).all()
+    assert imputer.transform(frame)[frame["c"].isna(), 2].max() <= 4
+
+
+def test_any_regressor_will_do_and_heads_are_fitted_where_there_are_gaps(pair):
+    x = pair[0].copy()
+    x[:, 0] = kinked()[0][:, 0]
+    trees = ExtraTreesRegressor(20, n_jobs=1)
+    imputer = GaussianMixtureImputer(**FEW, refine=trees).fit(x)
+    assert [head.column for head in imputer.heads_.heads] == [1, 2, 3]
+    again = clone(imputer).fit(x)
+    assert np.array_equal(imputer.transform(x), again.transform(x))  # seeded by random_state
+    assert trees.random_state is None
+    assert not hasattr(trees, "estimators_")
+
+
+def test_sample_weights_count_and_a_learner_that_cannot_have_them_says_so(pair):
+    x = pair[0]
+    weight = np.where(np.arange(len(x)) % 2, 1.0, 0.0)
+    half = clone(pair[2]).fit(x[1::2])
+    weighted = clone(pair[2]).fit(x, sample_weight=weight)
+    np.testing.assert_allclose(weighted.transform(x), half.transform(x), rtol=1e-6, atol=1e-8)
+
+    class NoWeights(LinearRegression):
+        def fit(self, X, y):
+            return super().fit(X, y)
+
+    imputer = GaussianMixtureImputer(**FEW, refine=NoWeights())
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        imputer.fit(x, sample_weight=1.0 + weight)
+
+
+@pytest.mark.parametrize("wrong", ["boost", 3, True, HistGradientBoostingRegressor, [1]])
+def test_what_cannot_refine_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"refine=.* is not known. Use 'auto'"):
+        GaussianMixtureImputer(**FEW, refine=wrong).fit(kinked(60)[1])
+
+
+def test_effort_best_refines_unless_told_not_to(pair):
+    x = pair[0][:120]
+    best = {**FEW, "effort": "best"}
+    assert GaussianMixtureImputer(**best).fit(x).heads_ is not None
+    assert GaussianMixtureImputer(**best, refine=False).fit(x).heads_ is None
+    with pytest.raises(ValueError, match="refine and use_target do not go together"):
+        GaussianMixtureImputer(**FEW, refine="auto", use_target=True).fit(x, x[:, 0])
+
+
+def test_few_rows_have_no_heads():
+    imputer = GaussianMixtureImputer(**FEW, refine="auto").fit(kinked(50)[1])
+    assert imputer.heads_.heads == ()
+
+
+def forged(**changes):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 2))
+    model = HistGradientBoostingRegressor(max_iter=2, random_state=0).fit(x, x[:, 0])
+    trees = to_trees(model)
+    return trees._replace(
+        **{name: change(getattr(trees, name)) for name, change in changes.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"value": lambda v: v[:-1]}, "differ in length"),
+        ({"value": lambda v: v * np.nan}, "not finite"),
+        ({"feature": lambda f: f + 9}, "a feature beyond"),
+        ({"left": lambda c: np.where(c >= 0, 0, c)}, "not behind it"),
+        ({"right": lambda c: np.where(c >= 0, 10**6, c)}, "not behind it"),
+        ({"start": lambda s: s[:-1]}, "do not divide"),
+        ({"start": lambda s: s[::-1]}, "do not divide"),
+        ({"baseline": lambda b: np.zeros(3)}, "cannot be shared"),
+    ],
+)
+def test_trees_that_cannot_be_are_found_out(changes, said):
+    assert said in find_fault(forged(**changes), 2, 1)
+    assert find_fault(forged(), 2, 1) == ""
