@@ -38,11 +38,16 @@ def solve_pattern(z: np.ndarray, observed: np.ndarray, sigma: np.ndarray) -> Sol
     """Return density and conditional moments of rows z = x - mean (r, d) that share a pattern."""
     o, m = np.flatnonzero(observed), np.flatnonzero(~observed)
     chol = np.linalg.cholesky(sigma[np.ix_(o, o)])
-    white = solve_triangular(chol, z[:, o].T, lower=True)  # (n_o, r)
-    half = solve_triangular(chol, sigma[np.ix_(o, m)], lower=True)  # (n_o, n_m)
+    white = _whiten(chol, z[:, o].T)  # (n_o, r)
+    half = _whiten(chol, sigma[np.ix_(o, m)])  # (n_o, n_m)
     log_det = 2.0 * np.log(np.diagonal(chol)).sum()
     log_density = -0.5 * (o.size * LOG_2PI + log_det + (white**2).sum(axis=0))
     return Solved(log_density, m, white.T @ half, sigma[np.ix_(m, m)] - half.T @ half)
+
+
+def _whiten(chol: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return inv(chol) @ right; SciPy before 1.14 refuses matrices without rows."""
+    return solve_triangular(chol, right, lower=True) if right.size else right
 
 
 def by_pattern(block: Block) -> Iterator[tuple[int, slice]]:
