@@ -6,15 +6,23 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full test-browser lint docs bench accuracy experiments clean
+# What depends on the versions of other packages: tables, estimators, kernels, files, pages.
+OLDEST := build/oldest
+OLDEST_TESTS := $(addprefix tests/test_,bad_input.py cli.py cli_files.py cli_mixed.py dates.py em.py \
+  engines.py evaluate.py frames.py imputer.py kernels.py kinds.py mixed_tables.py modelfile.py \
+  multiple.py notebook.py plots.py report.py sklearn_surface.py solvers.py sources.py tables.py)
+
+.PHONY: help demo test test-full test-oldest test-browser lint docs dist bench accuracy experiments clean
 
 help:
 	@echo "make demo         punch holes into a table, fill them, show how well it went"
 	@echo "make test         the tests, in a few minutes"
 	@echo "make test-full    the tests at their full sizes"
+	@echo "make test-oldest  a part of the tests with the oldest packages allowed, in build/oldest"
 	@echo "make test-browser the report in a real browser; screenshots in build/screenshots"
 	@echo "make lint         format, style and types"
 	@echo "make docs         the documentation, into docs/_build/html, in two minutes"
+	@echo "make dist         wheel, sdist and bill of materials in dist/, checked and tried elsewhere"
 	@echo "make bench        times beside others, in a quarter of an hour; needs a quiet machine"
 	@echo "make accuracy     fillings beside others', in hours; MINUTES=20 for a part, goes on later"
 	@echo "make experiments  the paper's studies, in half an hour; a second run takes seconds"
@@ -22,7 +30,8 @@ help:
 $(STAMP): pyproject.toml
 	@echo "Setting up $(VENV) (once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
 	@touch $@
 
 demo: $(STAMP)
@@ -34,9 +43,19 @@ test: $(STAMP)
 test-full: $(STAMP)
 	GAPMIX_FULL=1 $(BIN)/python -m pytest -n 2
 
+test-oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/python -m pytest -n 2 -m "not full" -W default::DeprecationWarning $(OLDEST_TESTS)
+
+$(OLDEST)/.installed: pyproject.toml tools/oldest.py
+	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	@$(OLDEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(OLDEST)/bin/python tools/oldest.py > $(OLDEST)/oldest.txt
+	@$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/oldest.txt --editable '.[all]' --group test
+	@touch $@
+
 # Debian's Chromium, driven over its own protocol: no other browser is downloaded.
 test-browser: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --editable '.[dev,browser]'
+	@$(BIN)/python -m pip install --quiet --group browser
 	@command -v chromium >/dev/null || { \
 	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 	  && apt-get update -qq && apt-get install -y -qq chromium; } || { \
@@ -56,16 +75,23 @@ docs: $(DOCS_STAMP)
 	@echo "The documentation is in docs/_build/html/index.html"
 
 $(DOCS_STAMP): $(STAMP)
-	@$(BIN)/python -m pip install --quiet --editable '.[dev,docs]'
+	@$(BIN)/python -m pip install --quiet --group docs
 	@touch $@
 
+# The time of the last commit goes into the files, so that the same sources give the same bytes.
+dist: $(STAMP)
+	@$(BIN)/python -m venv build/tools
+	@build/tools/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@build/tools/bin/python -m pip install --quiet --group dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1767225600) \
+	  build/tools/bin/python tools/dist.py
+	$(BIN)/python tools/walk.py
+
 bench: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --editable '.[dev,plot]'
 	$(BIN)/python -m benchmarks.run --all
 
 # Other imputers get environments of their own in build/rivals. GAPMIX_DATA has most of the tables.
 accuracy: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --editable '.[dev,plot]'
 	$(BIN)/python -m benchmarks.accuracy --install $(if $(MINUTES),--minutes $(MINUTES))
 
 # Data: GAPMIX_DATA, else OpenML. The paper's full grids: --full, which takes days.

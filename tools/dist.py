@@ -1,0 +1,75 @@
+"""Build wheel and sdist twice, compare them, check them, and list what an installation consists of.
+
+`make dist` runs this in an environment with the group `dist`, then `tools/walk.py`. Results are in
+`dist/`: the wheel, the sdist, and a bill of materials (CycloneDX) of a full installation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DIST, AGAIN, INSTALLED = ROOT / "dist", ROOT / "build" / "again", ROOT / "build" / "installed"
+MAX_WHEEL = 10**6  # bytes
+NEEDED = (
+    "Makefile",
+    "README.md",
+    "LICENSE",
+    "docs/index.md",
+    "examples/demo.py",
+    "tests/conftest.py",
+)
+
+
+def run(*words: object) -> None:
+    """Run a command, and end with its exit code if it fails."""
+    print("$", *words, flush=True)
+    code = subprocess.run([str(word) for word in words], cwd=ROOT).returncode
+    if code:
+        sys.exit(code)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return the digest of each file of a folder."""
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+
+
+def check_sizes(wheel: Path, sdist: Path) -> None:
+    """End with a message if the wheel is too large or the sdist lacks what its tests need."""
+    if wheel.stat().st_size > MAX_WHEEL:
+        sys.exit(f"{wheel.name} has {wheel.stat().st_size:,} bytes, more than {MAX_WHEEL:,}.")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    if lacking := [name for name in NEEDED if name not in names]:
+        sys.exit(f"{sdist.name} lacks {', '.join(lacking)}.")
+
+
+def main() -> None:
+    """Build, compare, check, list."""
+    for folder in (DIST, AGAIN, INSTALLED):
+        shutil.rmtree(folder, ignore_errors=True)
+    run(sys.executable, "-m", "build", "--outdir", DIST)
+    run(sys.executable, "-m", "build", "--outdir", AGAIN)
+    if digests(DIST) != digests(AGAIN):
+        sys.exit(f"Two builds differ: {DIST} and {AGAIN}.")
+    (wheel,), (sdist,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
+    check_sizes(wheel, sdist)
+    run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist)
+    run(Path(sys.executable).parent / "check-wheel-contents", wheel)
+    venv.create(INSTALLED, with_pip=True)
+    python = next(INSTALLED.glob("*/python*"))
+    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[all]")
+    bill = DIST / f"{wheel.name.split('-py3')[0]}.cdx.json"
+    maker = Path(sys.executable).parent / "cyclonedx-py"
+    run(maker, "environment", "--output-reproducible", "--output-file", bill, python)
+    print(f"Two builds are the same. The wheel has {wheel.stat().st_size / 1000:,.0f} kB.")
+
+
+if __name__ == "__main__":
+    main()
