@@ -354,9 +354,15 @@ OWN = [
     (
         "imputer",
         "missing_values",
-        {1: 2},
-        "missing_values holds {1: 2}; a gap is marked by a number, a text, NaN or None, or by "
-        "several of these in a list.",
+        {1: {}},
+        "missing_values holds {}; a gap is marked by a number, a text, NaN or None, or by "
+        "several of these in a list; a dict has such for single columns.",
+    ),
+    (
+        "imputer",
+        "missing_values",
+        {7: 0},
+        "missing_values name the column 7, which the table has not. It has 0 to 2.",
     ),
     *(("classifier", "calibrate", v, SWITCH.format("calibrate", v)) for v in (1, "x", None)),
     *(("classifier", "use_unlabelled", v, SWITCH.format("use_unlabelled", v)) for v in (0, None)),

@@ -70,7 +70,7 @@ def _is_earlier(imputer: GaussianMixtureImputer) -> bool:
 
 def marks_of(imputer: GaussianMixtureImputer, more: tuple[str, ...] = ()) -> Marks:
     """Return what stands for a gap where an imputer was fitted, and what else a user lists."""
-    given = imputer.missing_values
+    given = [] if isinstance(imputer.missing_values, dict) else imputer.missing_values
     listed = given if isinstance(given, list | tuple | set | frozenset) else [given]
     return read_marks((*more, *(str(mark) for mark in listed if mark is not None)))
 

@@ -10,8 +10,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from gapmix.estimators.levels import IsGap, is_frame, to_levels
-from gapmix.estimators.marks import is_missing
+from gapmix.estimators.levels import is_frame, to_levels
+from gapmix.estimators.marks import NO_MARKS, Marks, gap_test, marks_at
 from gapmix.estimators.validation import exceeds_float64
 
 DIGITS = Context(prec=100)
@@ -22,7 +22,7 @@ def fill_frame(
     x: np.ndarray,
     filled: np.ndarray,
     levels: dict[int, np.ndarray] | None = None,
-    is_gap: IsGap = is_missing,
+    marks: Marks = NO_MARKS,
 ) -> Any:
     """Return the data frame with the gaps of `x` (n, d) taken from `filled`.
 
@@ -45,7 +45,9 @@ def fill_frame(
         for j in places:
             series = nw.from_native(X.iloc[:, j], series_only=True)
             if j in levels:
-                made = _fill_category(series, to_levels(filled[:, j], levels[j]), is_gap)
+                made = _fill_category(
+                    series, to_levels(filled[:, j], levels[j]), marks_at(marks, j)
+                )
             else:
                 made = _fill_column(series, gaps[:, j], filled[:, j])
             result.isetitem(j, made if isinstance(made, np.ndarray) else made.to_native().array)
@@ -55,7 +57,9 @@ def fill_frame(
     for j in places:
         name = frame.columns[j]
         if j in levels:
-            made = _fill_category(frame[name], to_levels(filled[:, j], levels[j]), is_gap)
+            made = _fill_category(
+                frame[name], to_levels(filled[:, j], levels[j]), marks_at(marks, j)
+            )
         else:
             made = _fill_column(frame[name], gaps[:, j], filled[:, j])
         if isinstance(made, np.ndarray):
@@ -85,9 +89,9 @@ def _fill_column(series: Any, gaps: np.ndarray, filled: np.ndarray) -> Any:
     return series.scatter(rows.tolist(), values)
 
 
-def _fill_category(series: Any, values: np.ndarray, is_gap: IsGap) -> Any:
+def _fill_category(series: Any, values: np.ndarray, marks: Marks) -> Any:
     """Return a category with its gaps taken from levels (n,), a series of the type it had."""
-    shown = series.to_list()
+    shown, is_gap = series.to_list(), gap_test(marks)
     rows = [i for i, value in enumerate(shown) if is_gap(value)]
     native = series.to_native()
     if hasattr(native, "iloc"):

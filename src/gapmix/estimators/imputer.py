@@ -82,8 +82,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         (:class:`sklearn.ensemble.HistGradientBoostingRegressor`, for categories its classifier); a
         regressor given serves columns of numbers, a classifier with `predict_proba` categories.
         None leaves it to `effort`, False has no heads.
-    missing_values : number, text, None, or list of these, default=np.nan
-        What marks a gap, besides NaN and None, which always do.
+    missing_values : number, text, None, list of these, or dict, default=np.nan
+        What marks a gap, besides NaN and None, which always do; `{column: mark or list}`, by name
+        or number, for marks of single columns.
     categorical_features : 'from_dtype', names, numbers or mask of columns, or None
         Which columns are categories; default='from_dtype', as in :class:`gapmix.GaussianMixture`.
         With categories, sizes are compared by half the squared error of hidden numbers and the log

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from gapmix.categories import RARE_ROWS
-from gapmix.estimators.marks import Marks, gap_test, show
+from gapmix.estimators.marks import Marks, gap_test, marks_at, show
 from gapmix.estimators.warning import warn_user
 from gapmix.wording import Advised, list_names
 
@@ -50,22 +50,23 @@ def find_categories(
     if labels is None:
         X = to_objects(X)
         labels = [str(j) for j in range(X.shape[1])]
-    is_gap = gap_test(marks)
-    chosen = find_categorical(X, asked, is_gap, len(labels))
+    chosen = find_categorical(X, asked, marks, len(labels))
     named = not isinstance(asked, str)
     categories = [
-        find_levels(X, int(j), labels[j], is_gap, named=named) for j in np.flatnonzero(chosen)
+        find_levels(X, j, labels[j], gap_test(marks_at(marks, j)), named=named)
+        for j in np.flatnonzero(chosen).tolist()
     ]
     return X, chosen, categories
 
 
-def find_categorical(X: Any, asked: Any, is_gap: IsGap, d: int) -> np.ndarray:
+def find_categorical(X: Any, asked: Any, marks: Marks, d: int) -> np.ndarray:
     """Return True for the columns that are categories, (d,), as `categorical_features` asks."""
     if isinstance(asked, str) and asked == "from_dtype":
         if not is_frame(X):
             return np.zeros(d, dtype=bool)
-        series = columns_of(X)
-        return np.array([_is_category(each, is_gap) for each in series], dtype=bool)
+        tests = [gap_test(marks_at(marks, j)) for j in range(d)]
+        pairs = zip(columns_of(X), tests, strict=True)
+        return np.array([_is_category(series, is_gap) for series, is_gap in pairs], dtype=bool)
     names = list(X.column_names if hasattr(X, "column_names") else X.columns) if is_frame(X) else []
     return choose_columns(asked, names, d)
 
@@ -308,12 +309,12 @@ def _encode_stored(
 
 
 def decode(
-    X: Any, filled: np.ndarray, categories: Sequence[np.ndarray], columns: np.ndarray, is_gap: IsGap
+    X: Any, filled: np.ndarray, categories: Sequence[np.ndarray], columns: np.ndarray, marks: Marks
 ) -> np.ndarray:
     """Return a filled matrix (..., n, D) as objects: levels for codes, known cells as they were."""
     result = filled.astype(object)
-    for column, levels in zip(np.flatnonzero(columns), categories, strict=True):
-        codes = filled[..., column]
+    for column, levels in zip(np.flatnonzero(columns).tolist(), categories, strict=True):
+        codes, is_gap = filled[..., column], gap_test(marks_at(marks, column))
         result[..., column] = to_levels(codes, levels)
         if X is None:
             continue

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from gapmix.estimators.bounds import find_column
+
+WIPED = 0.2  # a mark for all columns that takes this share of one is probably a value there
 
 
 class Marks(NamedTuple):
@@ -14,13 +19,25 @@ class Marks(NamedTuple):
 
     numbers: tuple[float, ...] = ()
     texts: frozenset[str] = frozenset()
+    own: Mapping[int, Any] = MappingProxyType({})  # Marks of the columns that have their own
 
 
 NO_MARKS = Marks()
 
 
-def read_marks(missing_values: Any) -> Marks:
-    """Return the marks of gaps as the user gave them: a number, a text, None, or several."""
+def read_marks(missing_values: Any, names: np.ndarray | None = None, d: int = 0) -> Marks:
+    """Return the marks of gaps as the user gave them: a number, a text, None, or several.
+
+    A dict has marks of single ones of the table's d columns, by name or number.
+    """
+    if isinstance(missing_values, dict):
+        each = missing_values.items()
+        own = {find_column("missing_values", c, d, names): _read_listed(m) for c, m in each}
+        return Marks(own=own)
+    return _read_listed(missing_values)
+
+
+def _read_listed(missing_values: Any) -> Marks:
     if not isinstance(missing_values, list | tuple | set | frozenset):
         missing_values = [missing_values]
     numbers, texts = [], []
@@ -32,9 +49,21 @@ def read_marks(missing_values: Any) -> Marks:
         elif not is_missing(mark):
             raise ValueError(
                 f"missing_values holds {show(mark)}; a gap is marked by a number, a text, NaN or "
-                "None, or by several of these in a list."
+                "None, or by several of these in a list; a dict has such for single columns."
             )
     return Marks(tuple(number for number in numbers if number == number), frozenset(texts))
+
+
+def marks_at(marks: Marks, column: int) -> Marks:
+    """Return what stands for a gap in one column."""
+    own: Marks = marks.own.get(column, marks)
+    return own
+
+
+def marks_among(marks: Marks, columns: Sequence[int]) -> Marks:
+    """Return the marks of a table of some of the columns."""
+    own = {place: marks.own[j] for place, j in enumerate(columns) if j in marks.own}
+    return marks._replace(own=own)
 
 
 def gap_test(marks: Marks) -> Callable[[Any], bool]:

@@ -10,7 +10,7 @@ from sklearn import get_config
 
 from gapmix.estimators.frames import fill_frame
 from gapmix.estimators.levels import columns_of, decode, dict_levels, is_frame, to_objects
-from gapmix.estimators.marks import gap_test, read_marks
+from gapmix.estimators.marks import Marks, read_marks
 
 
 def restore_levels(
@@ -24,16 +24,20 @@ def restore_levels(
         return values
     if X is not None and not is_frame(X):
         X = to_objects(X)
-    is_gap = gap_test(read_marks(missing_values))
-    return decode(X, values, estimator.categories_, estimator.is_categorical_, is_gap)
+    marks = _read_marks(estimator, missing_values)
+    return decode(X, values, estimator.categories_, estimator.is_categorical_, marks)
 
 
 def restore_frame(
     estimator: Any, X: Any, x: np.ndarray, values: np.ndarray, missing_values: Any = np.nan
 ) -> Any:
     """Return the data frame X with the gaps of `x` (n, D) taken from `values`, types kept."""
-    is_gap = gap_test(read_marks(missing_values))
-    return fill_frame(X, x, values, dict_levels(estimator), is_gap)
+    return fill_frame(X, x, values, dict_levels(estimator), _read_marks(estimator, missing_values))
+
+
+def _read_marks(estimator: Any, missing_values: Any) -> Marks:
+    names = getattr(estimator, "feature_names_in_", None)
+    return read_marks(missing_values, names, estimator.n_features_in_)
 
 
 def as_frame_like(X: Any, values: np.ndarray, levels: np.ndarray) -> Any:

@@ -22,9 +22,12 @@ from gapmix.estimators.marks import (
     gap_test,
     is_mark,
     is_missing,
+    marks_among,
+    marks_at,
     read_marks,
     show,
 )
+from gapmix.estimators.warning import warn_of_wiped
 from gapmix.wording import list_names
 
 LARGEST_EXACT = 2**53  # float64 holds all whole numbers up to it
@@ -61,8 +64,8 @@ def read_table(
     with nullable types. With `reset`, number and names of the columns are recorded on the
     estimator; without it, they must agree with what was recorded.
     """
-    marks = read_marks(missing_values)
     labels = _read_labels(X) if is_frame(X) else None
+    marks = read_marks(missing_values, *_name_columns(X))
     if labels is not None and not reset:  # a wrong column is told by name before it is read
         validate_data(estimator, X, reset=False, skip_check_array=True)
     X, chosen, categories = find_categories(estimator, X, marks, labels, reset=reset)
@@ -75,16 +78,33 @@ def read_table(
         estimator=estimator,
         input_name="X",
     )
-    if marks.numbers:  # of categories, what is marked is no level already
-        marked = np.isin(x, marks.numbers) & ~(chosen if categories else np.zeros(1, dtype=bool))
-        x = np.where(marked, np.nan, x)
-    _refuse_infinite(x, labels or [str(j) for j in range(x.shape[1])])
+    names = labels or [str(j) for j in range(x.shape[1])]
+    if marks.numbers or marks.own:  # of categories, what is marked is no level already
+        numbers = ~chosen if categories else np.ones(x.shape[1], dtype=bool)
+        if reset:
+            warn_of_wiped(
+                x[:, numbers], marks.numbers, [n for n, a in zip(names, numbers, strict=True) if a]
+            )
+        each = [np.isin(x[:, j], marks_at(marks, j).numbers) for j in range(x.shape[1])]
+        x = np.where(np.column_stack(each) & numbers, np.nan, x)
+    _refuse_infinite(x, names)
     if labels is None or reset:
         validate_data(estimator, x if labels is None else X, reset=reset, skip_check_array=True)
     if reset and hasattr(estimator, "categorical_features"):
         estimator.is_categorical_ = chosen if categories else np.zeros(x.shape[1], dtype=bool)
         estimator.categories_ = categories
     return x
+
+
+def _name_columns(X: Any) -> tuple[np.ndarray | None, int]:
+    """Return names, if there are any, and number of the columns of what may be a table."""
+    if is_frame(X):
+        names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+        return np.array([*names, None], dtype=object)[:-1], len(names)
+    shape: tuple[int, ...] = ()
+    if hasattr(X, "__getitem__") and not sparse.issparse(X):
+        shape = np.shape(X[:1])
+    return None, shape[1] if len(shape) > 1 else 0
 
 
 def _read_mixed(
@@ -99,9 +119,9 @@ def _read_mixed(
     x = np.full((len(X), len(chosen)), np.nan)
     numbers = np.flatnonzero(~chosen)
     if numbers.size:
-        x[:, numbers] = to_matrix(_select(X, numbers), marks)
+        x[:, numbers] = to_matrix(_select(X, numbers), marks_among(marks, numbers.tolist()))
     for j, levels in zip(np.flatnonzero(chosen), categories, strict=True):
-        x[:, j] = encode(X, int(j), levels, names[j], gap_test(marks), tell=True)
+        x[:, j] = encode(X, int(j), levels, names[j], gap_test(marks_at(marks, int(j))), tell=True)
     return x
 
 
@@ -143,7 +163,9 @@ def to_matrix(X: Any, marks: Marks = NO_MARKS) -> Any:
             f"X is a {type(X).__name__} and could not be read as a table with rows and columns of "
             f"numbers. Pass a 2-d array or a data frame{_suggest_reader(X)}."
         )
-    columns = [_read_objects(array[:, j], f"column {j}", marks) for j in range(array.shape[1])]
+    columns = [
+        _read_objects(array[:, j], f"column {j}", marks_at(marks, j)) for j in range(array.shape[1])
+    ]
     return np.column_stack(columns) if columns else np.empty(array.shape)
 
 
@@ -252,8 +274,8 @@ def _read_frame(X: Any, marks: Marks) -> np.ndarray:
         return np.empty((len(frame), 0))
     return np.column_stack(
         [
-            _read_series(frame[name], label, marks)
-            for name, label in zip(frame.columns, labels, strict=True)
+            _read_series(frame[name], label, marks_at(marks, j))
+            for j, (name, label) in enumerate(zip(frame.columns, labels, strict=True))
         ]
     )
 

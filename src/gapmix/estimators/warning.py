@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import sklearn
 
-from gapmix.wording import Advised, name_columns
+from gapmix.estimators.marks import WIPED
+from gapmix.wording import Advised, name_columns, percent
 
 CODE_SHARE = 0.005  # an extreme integer is suspected if at least this share of the values equals it
 
@@ -43,6 +45,25 @@ def warn_of_unknown(known: np.ndarray, names: list[str]) -> None:
         f"{name_columns(unknown)} {has} no observed value. {it_is} kept, with mean 0 and variance "
         f"1: nothing can be learned about {it}, and {its} gaps are filled with 0."
     )
+
+
+def warn_of_wiped(x: np.ndarray, marks: Sequence[float], names: list[str]) -> None:
+    """Warn about marks of gaps in all columns that take much of one, unless they are far out."""
+    for mark in marks:
+        marked = x == mark
+        n_shown = (~np.isnan(x)).sum(axis=0)
+        for j in np.flatnonzero(marked.sum(axis=0) > WIPED * n_shown).tolist():
+            rest = x[~marked[:, j] & ~np.isnan(x[:, j]), j]
+            if rest.size and rest.min() < rest.max() and is_far(mark, rest.min(), rest.max()):
+                continue
+            fact = (
+                f"Column {names[j]}: {mark:g} is taken as a gap in {int(marked[:, j].sum())} "
+                f"cells, {percent(marked[:, j].sum() / n_shown[j])} of all it has."
+            )
+            advice = "If it is a value there, name the columns where it marks a gap: "
+            warn_user(
+                Advised(fact, "missing_values", f"{advice}missing_values={{column: {mark:g}}}.")
+            )
 
 
 class Code(NamedTuple):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gapmix.estimators.levels import is_numeral
-from gapmix.estimators.marks import Marks
+from gapmix.estimators.marks import WIPED, Marks
 from gapmix.estimators.warning import is_far
 from gapmix.tables.cells import USUAL_MARKS
 from gapmix.tables.schema import USED, CallError, Column, Note, find_columns
 from gapmix.tables.tally import Tally
 from gapmix.wording import count, list_names, percent, quote
 
-WIPED = 0.2  # a mark for all columns that takes this share of one is probably a value there
 OPTION = "--missing-values"
 
 
