@@ -7,6 +7,7 @@ dimensions of a covariance, or compares names. One with factors says how many in
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import Any
 
 from gapmix.structures.contract import Chart, Structure
 from gapmix.structures.diag import Diag
@@ -55,8 +56,11 @@ STRUCTURES = Structures(
 )
 
 
-def name_structure(covariance_type: str, n_factors: int) -> str:
-    """Return the full name of a structure: with the number of its factors, if it has any."""
+def name_structure(covariance_type: Any, n_factors: int) -> Any:
+    """Return the full name of a structure, with the number of its factors if it has any.
+
+    What is not the name of one comes back as it is, for whoever checks it.
+    """
     known = isinstance(covariance_type, str) and covariance_type in STRUCTURES
     if known and STRUCTURES[covariance_type].n_factors:
         kind = STRUCTURES[covariance_type].covariance_type
