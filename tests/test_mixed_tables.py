@@ -185,7 +185,7 @@ def test_rare_levels_of_many_are_told_and_listed(tmp_path):
 def test_many_levels_in_frames_are_refused_unless_named():
     frame, _ = make_cities()
     with pytest.raises(ValueError, match=r"Column 'city' has .* distinct values in .* too many"):
-        GaussianMixtureImputer().fit(frame)
+        GaussianMixture().fit(frame)
 
 
 def test_rows_that_are_drawn_follow_the_model():
@@ -314,7 +314,7 @@ def test_columns_are_named_numbered_or_masked():
 def test_identifiers_are_refused_by_name():
     frame = FRAME.assign(id=[f"row {i}" for i in range(len(FRAME))])
     with pytest.raises(ValueError, match="Column 'id' has 200 distinct values in 200 rows"):
-        GaussianMixtureImputer().fit(frame)
+        GaussianMixture().fit(frame)
 
 
 def test_unknown_levels_are_kept_and_taken_as_missing(imputer):

@@ -20,8 +20,9 @@ from sklearn.utils import check_random_state
 from gapmix.estimators import checks
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.passing import model_marks, only_used, put_back
 from gapmix.estimators.returned import restore_frame, restore_levels
-from gapmix.estimators.validation import column_names, read_table, read_weights
+from gapmix.estimators.validation import column_names, read_weights
 from gapmix.shapes import forward_table
 from gapmix.wording import align, list_names
 
@@ -111,7 +112,7 @@ def impute_many(
     seeds = np.random.SeedSequence(random.randint(0, 2**31, size=4).tolist()).spawn(n_imputations)
     base = clone(imputer).set_params(average=False, random_state=int(random.randint(2**31)))
     base.fit(X, sample_weight=sample_weight)
-    x = read_table(base, X, reset=False, missing_values=base.missing_values)
+    x, used = base._read(X), only_used(X, base.passed_)
     weight = read_weights(sample_weight, len(x))
     inside = forward_table(base._density().shapes, x)
     values = np.empty((n_imputations, *x.shape))
@@ -127,8 +128,9 @@ def impute_many(
     if n_stopped:
         warnings.warn(_advise(n_stopped, n_imputations, base), ConvergenceWarning, stacklevel=2)
     if nw.dependencies.is_into_dataframe(X):
-        return [restore_frame(base, X, x, each, base.missing_values) for each in values]
-    return restore_levels(base, X, values, base.missing_values)
+        done = [restore_frame(base, used, x, each, model_marks(base)) for each in values]
+        return done if used is X else [put_back(X, each) for each in done]
+    return restore_levels(base, X, values, model_marks(base))
 
 
 def _check_bootstrap(bootstrap: Any) -> None:

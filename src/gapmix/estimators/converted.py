@@ -10,6 +10,7 @@ from gapmix.estimators.base import HANDED_ON
 from gapmix.estimators.bounds import read_bounds, store_columns
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.passing import model_kinds
 from gapmix.estimators.shaped import store_shapes
 from gapmix.estimators.validation import column_names
 from gapmix.kinds import ColumnValues
@@ -41,6 +42,7 @@ def as_imputer(
         imputer.feature_names_in_ = mixture.feature_names_in_
         del imputer.mixture_.feature_names_in_  # rows are given to it without names
     imputer.is_categorical_, imputer.categories_ = mixture.is_categorical_, mixture.categories_
+    imputer.passed_ = {}
     store_columns(imputer, seen)
     store_shapes(imputer)
     imputer.indicated_ = np.empty(0, dtype=int)
@@ -61,7 +63,8 @@ def on_matrices(imputer: GaussianMixtureImputer) -> GaussianMixtureImputer:
         for j, (low, high) in enumerate(limits.tolist())
         if np.isfinite(low) or np.isfinite(high)
     } or None
-    made.column_kinds_ = dict(enumerate(imputer.column_kinds_.values()))
+    made.column_kinds_ = dict(enumerate(model_kinds(imputer).values()))
+    made.passed_ = {}
     made.column_shapes_ = dict(enumerate(imputer.column_shapes_.values()))
     made.__dict__.pop("feature_names_in_", None)
     made.is_categorical_ = np.zeros(imputer.n_features_in_, dtype=bool)

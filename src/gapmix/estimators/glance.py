@@ -9,6 +9,7 @@ from typing import Any
 from sklearn import get_config
 from sklearn.utils import estimator_html_repr
 
+from gapmix.estimators.passing import model_kinds
 from gapmix.plan.patterns import count_rows
 from gapmix.selection.effort import EFFORTS
 from gapmix.wording import say_doubted
@@ -78,7 +79,7 @@ def list_united(imputer: Any) -> tuple[int, ...]:
 
 def list_doubted(imputer: Any) -> tuple[str, ...]:
     """Return the columns that are filled nearer to their mean than their rows tell."""
-    pairs = zip(imputer.column_kinds_, imputer.trust_, strict=True)
+    pairs = zip(model_kinds(imputer), imputer.trust_, strict=True)
     return tuple(str(name) for name, trust in pairs if trust < 1.0)
 
 

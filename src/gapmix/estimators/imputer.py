@@ -17,6 +17,7 @@ from gapmix.estimators import checks, refined
 from gapmix.estimators.base import MixtureBased, warn_of_stops
 from gapmix.estimators.bounds import read_bounds, read_limits, store_columns
 from gapmix.estimators.levels import count_levels, is_frame, only_numbers, warn_of_rare
+from gapmix.estimators.passing import find_passed, model_kinds, model_marks, only_used, put_back
 from gapmix.estimators.random import make_rng
 from gapmix.estimators.refined import read_refine
 from gapmix.estimators.returned import (
@@ -155,7 +156,11 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         are filled with it, without spread.
     column_kinds_ : dict
         What each column is, by name or number: the kinds of `column_kinds`, or 'category',
-        'constant', 'empty'.
+        'constant', 'empty'; and last those of `passed_`.
+    passed_ : dict
+        Columns of a data frame that are no part of the model, {name: 'id', 'date' or 'text'}:
+        `impute_frame` leaves them as they are, the other methods leave them out. Dates are filled
+        with `column_kinds={column: 'number'}`, texts if `categorical_features` names them.
     column_values_ : tuple of ColumnValues
         For each column what its values showed: how many there were, lowest, highest, digits behind
         the point, and the values themselves if they are few. Empty for categories.
@@ -247,7 +252,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         """Fit; return the table as a matrix, and the targets if they are modelled."""
         self._check_parameters("add_indicator", "use_target")
         read_limits(self.limits)
-        x = read_table(self, X, reset=True, min_rows=2, missing_values=self.missing_values)
+        self.passed_ = find_passed(self, X)
+        X = only_used(X, self.passed_)
+        x = read_table(self, X, reset=True, min_rows=2, missing_values=model_marks(self))
         names = column_names(self)
         self._limits()
         weight = read_weights(sample_weight, len(x))
@@ -256,6 +263,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         store_columns(
             self, tuple(ColumnValues() if named else look(known[:, j]) for j, named in columns)
         )
+        self.column_kinds_ |= self.passed_
         numbers, number_names = only_numbers(self, x, names)
         warn_codes(numbers, weight, number_names)
         targets = read_targets(self, y, len(x)) if self.use_target else None
@@ -362,11 +370,13 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
 
         Cells get values that their column can have (`column_kinds_`): whole numbers where it has
         whole numbers, one of its values where it has few, and no more digits than it shows.
-        Observed values are never changed.
+        Observed values are never changed. Ids, dates and texts that are no part of the model stay
+        as they are, gaps included, which `fit` warns of.
         """
-        x = self._read(X)
+        x, used = self._read(X), only_used(X, self.passed_)
         filled = to_possible(self.possible(), x, self._tell(x).mean)
-        return restore_frame(self, X, x, filled, self.missing_values)
+        done = restore_frame(self, used, x, filled, model_marks(self))
+        return done if used is X else put_back(X, done)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return log p(x_o) of each row under the mixture."""
@@ -398,7 +408,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
 
     def _read(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        x = read_table(self, X, reset=False, missing_values=self.missing_values)
+        X = only_used(X, self.passed_)
+        x = read_table(self, X, reset=False, missing_values=model_marks(self))
         model = self._density()
         y, names = forward_table(model.shapes, x), column_names(self)
         check_reach(y, model.units, names, model.n_levels)
@@ -407,7 +418,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     def possible(self, *, drawn: bool = False) -> Possible:
         """Return which values are filled into each column, as means or as what is `drawn`."""
         reach = "kind" if drawn and read_limits(self.limits) else self.limits
-        kinds = list(self.column_kinds_.values())
+        kinds = list(model_kinds(self).values())
         return find_possible(kinds, self.column_values_, self._limits(), reach)
 
     def _fill(self, x: np.ndarray) -> np.ndarray:
@@ -455,14 +466,15 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         return low, high
 
     def _restore(self, X: Any, values: np.ndarray) -> np.ndarray:
-        return restore_levels(self, X, values, self.missing_values)
+        return restore_levels(self, only_used(X, self.passed_), values, model_marks(self))
 
     def _finish(self, X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
         """Return what `transform` gives: levels for codes, and the indicator's columns."""
         indicators, kind = np.isnan(x[:, self.indicated_]), container_of(self)
         if self.categories_ and kind != "default":
             if is_frame(X):
-                restored = restore_frame(self, X, x, filled, self.missing_values)
+                used = only_used(X, self.passed_)
+                restored = restore_frame(self, used, x, filled, model_marks(self))
             else:
                 restored = self._restore(X, filled)
             return to_container(self, kind, restored, indicators)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gapmix.estimators.bounds import find_column
+from gapmix.estimators.passing import model_kinds
 from gapmix.kinds import CATEGORY, SHARE
 from gapmix.selection.choose import Task, Wanted
 from gapmix.selection.shaping import Column, choose_shapes, make_shape
@@ -24,7 +25,7 @@ def find_shapes(imputer: Any, wanted: Wanted, task: Task) -> tuple[Shape, ...]:
         if kind == SHARE:
             j = find_column("column_kinds", column, d, names)
             low[j], high[j] = max(low[j], 0.0), min(high[j], 1.0)
-    kinds = enumerate(imputer.column_kinds_.values())
+    kinds = enumerate(model_kinds(imputer).values())
     columns: list[Column | None] = [
         None if kind == CATEGORY else Column(kind, imputer.column_values_[j], low[j], high[j])
         for j, kind in kinds
@@ -69,7 +70,7 @@ def _make(name: Any, label: Any, column: Column | None, x: np.ndarray, weight: n
 def store_shapes(imputer: Any, shapes: tuple[Shape, ...] = ()) -> None:
     """Let an imputer know the transforms of its columns; () is none."""
     each = shapes[: imputer.n_features_in_] or (Shape(),) * imputer.n_features_in_
-    imputer.column_shapes_ = dict(zip(imputer.column_kinds_, each, strict=True))
+    imputer.column_shapes_ = dict(zip(model_kinds(imputer), each, strict=True))
 
 
 def list_shapes(imputer: Any, n_columns: int) -> tuple[Shape, ...]:

@@ -35,7 +35,7 @@ LARGEST_VALUE = 1e300  # beyond it, differences and sums of values leave the ran
 
 
 # what is recorded of a table before it is fitted
-COLUMNS = ("n_features_in_", "feature_names_in_", "is_categorical_", "categories_")
+COLUMNS = ("n_features_in_", "feature_names_in_", "is_categorical_", "categories_", "passed_")
 
 
 def keeping_last_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,7 +65,8 @@ def read_table(
     estimator; without it, they must agree with what was recorded.
     """
     labels = _read_labels(X) if is_frame(X) else None
-    marks = read_marks(missing_values, *_name_columns(X))
+    named = _name_columns(X) if isinstance(missing_values, dict) else (None, 0)
+    marks = read_marks(missing_values, *named)
     if labels is not None and not reset:  # a wrong column is told by name before it is read
         validate_data(estimator, X, reset=False, skip_check_array=True)
     X, chosen, categories = find_categories(estimator, X, marks, labels, reset=reset)

@@ -285,8 +285,8 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
             parts=("mixture_",),
             state=(
                 *("selection_", "calibration_", "trust_", "n_components_", "n_iter_"),
-                *("indicated_", "constant_", "columns_", "column_kinds_", "column_values_"),
-                "column_shapes_",
+                *("indicated_", "constant_", "columns_", "passed_", "column_kinds_"),
+                *("column_values_", "column_shapes_"),
             ),
             check=check_imputer,
         ),

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from gapmix.categories import Tables, count_levels, split
 from gapmix.estimators.bounds import read_bounds, store_columns
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.passing import WORDS, model_kinds
 from gapmix.estimators.shaped import store_shapes
 from gapmix.estimators.validation import column_names
 from gapmix.kinds import ANY, CATEGORY, KINDS, MOST_CODES, TWO_VALUED, ColumnValues
@@ -197,8 +198,14 @@ def _check_columns(imputer: Any) -> None:
     """Check what is known of the columns; files of earlier versions know nothing."""
     if not hasattr(imputer, "column_kinds_") and not hasattr(imputer, "column_values_"):
         store_columns(imputer, None)
+        imputer.passed_ = {}
         return
-    kinds, values = _held(imputer, "column_kinds_", dict), _held(imputer, "column_values_", tuple)
+    if not hasattr(imputer, "passed_"):
+        imputer.passed_ = {}
+    passed, known = _held(imputer, "passed_", dict), _held(imputer, "column_kinds_", dict)
+    if not all(kind in WORDS and known.get(name) == kind for name, kind in passed.items()):
+        raise ModelFileError(f"passed_ must hold one of {', '.join(WORDS)} for each column.")
+    kinds, values = model_kinds(imputer), _held(imputer, "column_values_", tuple)
     names = _names(imputer)
     keys = list(range(imputer.n_features_in_)) if names is None else names.tolist()
     if list(kinds) != keys or not all(kind in KINDS for kind in kinds.values()):
@@ -218,9 +225,10 @@ def _check_shapes(imputer: Any) -> None:
         store_shapes(imputer)
         return
     shapes = _held(imputer, "column_shapes_", dict)
-    if list(shapes) != list(imputer.column_kinds_):
+    kinds = model_kinds(imputer)
+    if list(shapes) != list(kinds):
         raise ModelFileError("column_shapes_ must hold a shape for each column.")
-    for shape, kind in zip(shapes.values(), imputer.column_kinds_.values(), strict=True):
+    for shape, kind in zip(shapes.values(), kinds.values(), strict=True):
         right = type(shape) is Shape and type(shape.name) is str
         right = right and all(type(value) is float for value in shape[1:]) and can_be(shape)
         if not right or (shape != Shape() and (kind == CATEGORY or shape.name == IDENTITY)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from gapmix.estimators.levels import MOST_LEVELS, is_numeral, too_many_levels
 from gapmix.estimators.marks import NO_MARKS, Marks
+from gapmix.estimators.passing import DAY, NAMES_ROWS
 from gapmix.kinds import LARGEST_WHOLE
 from gapmix.tables.cells import (
     Parsed,
@@ -45,9 +45,7 @@ except ImportError:
     pl = None
 
 MOSTLY = 0.5  # distinct texts of which this share are numbers are probably meant as numbers
-NAMES_ROWS = 0.9  # a column with this share of distinct values is an id
 MAX_COUNTED = 10_000  # distinct texts, after which they are no longer counted
-DAY = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ].*)?\s*")
 OTHER_TYPES = (nw.Binary, nw.Duration, nw.Time, nw.Unknown)  # that texts are not made of
 
 
