@@ -38,7 +38,7 @@ from experiments.abalone_work import (
     mixture_cell,
 )
 from experiments.command import Order, read_order
-from experiments.outputs import tell_made, write_csv, write_figure, write_json
+from experiments.outputs import keep_earlier, tell_made, write_csv, write_figure, write_json
 from experiments.profiles import Abalone
 from experiments.statistics import Difference, compare, holm, p_value, repeats_half_width
 from experiments.store import Cell, load, run, unique, work
@@ -86,7 +86,11 @@ def main(arguments: list[str] | None = None) -> None:
     if finished["varied"]:
         found = {name: [work(c, order.cache) for c in cells] for name, cells in varied.items()}
         summary["varied"] = write_varied(order, found)
-    write_json({**configuration(order), **summary}, order.output / "abalone-summary.json")
+    path = order.output / "abalone-summary.json"
+    earlier = keep_earlier(path, ("varied",))
+    if finished["varied"]:
+        earlier.pop("earlier_commit", None)
+    write_json({**configuration(order), **earlier, **summary}, path)
     page.write(order.profile, order.output)
 
 

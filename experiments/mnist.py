@@ -9,7 +9,6 @@ Run as `python -m experiments.mnist [--tiny | --full] [--only PART [--again]]`.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from experiments.mnist_work import (
     timing_cells,
     varied_cells,
 )
-from experiments.outputs import tell_made, write_csv, write_figure, write_json
+from experiments.outputs import keep_earlier, tell_made, write_csv, write_figure, write_json
 from experiments.pattern_work import pattern_cells
 from experiments.statistics import compare, half_width
 from experiments.store import Cell, Result, load, name_of, run, run_for
@@ -54,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
     cells, fits = fit_grid(order)
     stored = read_grid(grid_cells(profiles.FULL.mnist), order.stored)
     full = profile.n_train == profiles.FULL.mnist.n_train  # else fits are not comparable
-    chosen = choose(*stored) if full and stored[0] else choose(cells, fits)
+    chosen = choose(cells, fits) | (choose(*stored) if full else {})
     chosen = {digit: chosen[digit] for digit in profile.digits if digit in chosen}
     varied, classify = varied_cells(profile), classify_cells(profile)
     timed_cells = timing_cells(profile, chosen)
@@ -87,18 +86,8 @@ def main(arguments: list[str] | None = None) -> None:
     summary["made"] = {name: tell_made(part) for name, part in parts.items()}
     summary["stored_made"] = tell_made(stored[1]) if full else {}
     path = order.output / "mnist-summary.json"
-    write_json({**configuration(order), **keep_earlier(path), **summary}, path)
+    write_json({**configuration(order), **keep_earlier(path, LASTING), **summary}, path)
     page.write(order.profile, order.output)
-
-
-def keep_earlier(path: Path) -> dict[str, Any]:
-    """Return the parts of an earlier run that this one may not have done, with their commit."""
-    if not path.exists():
-        return {}
-    earlier = json.loads(path.read_text())
-    kept = {name: earlier[name] for name in LASTING if name in earlier}
-    since = earlier.get("earlier_commit", earlier["commit"])
-    return {**kept, "earlier_commit": since}
 
 
 def in_groups(results: list[Result], size: int) -> list[list[Result]]:
@@ -157,6 +146,10 @@ def fit_grid(order: Order) -> tuple[list[Cell], list[Result]]:
     and what is finished is in the tree.
     """
     cells = grid_cells(order.profile.mnist)
+    if order.profile is profiles.QUICK:  # it chooses from what is stored
+        stored = read_grid(grid_cells(profiles.FULL.mnist), order.stored)[0]
+        known = {cell.config["digit"] for cell in stored} - set(order.profile.mnist.grids)
+        cells = [cell for cell in cells if cell.config["digit"] not in known]
     if order.profile is not profiles.FULL:
         again = order.again and "grid" in order.parts
         return cells, run(cells, order.cache, title="mnist, grid", again=again)
