@@ -38,7 +38,7 @@ from experiments.abalone_work import (
     mixture_cell,
 )
 from experiments.command import Order, read_order
-from experiments.outputs import write_csv, write_figure, write_json
+from experiments.outputs import keep_earlier, tell_made, write_csv, write_figure, write_json
 from experiments.profiles import Abalone
 from experiments.statistics import Difference, compare, holm, p_value, repeats_half_width
 from experiments.store import Cell, load, run, unique, work
@@ -80,10 +80,17 @@ def main(arguments: list[str] | None = None) -> None:
         errors = collect(order)
         summary["claims"] = write_learned(order, errors)
         summary["filled"] = write_filled(order)
+        summary["chosen"] = write_chosen(order)
+        done = [work(cell, order.cache) for part in ("fill", "learn") for cell in parts[part]]
+        summary["made"] = tell_made(done)
     if finished["varied"]:
         found = {name: [work(c, order.cache) for c in cells] for name, cells in varied.items()}
         summary["varied"] = write_varied(order, found)
-    write_json({**configuration(order), **summary}, order.output / "abalone-summary.json")
+    path = order.output / "abalone-summary.json"
+    earlier = keep_earlier(path, ("varied",))
+    if finished["varied"]:
+        earlier.pop("earlier_commit", None)
+    write_json({**configuration(order), **earlier, **summary}, path)
     page.write(order.profile, order.output)
 
 
@@ -100,8 +107,8 @@ def plan_cells(order: Order) -> tuple[list[Cell], list[Cell]]:
     fillings = [f for options in used_imputers(profile).values() for f in options]
     fills = [fill_cell(profile, f, 0.0, r) for r in repeats for f in ("none", MIXTURE)]
     learns = []
-    for p in profile.proportions:
-        for r in repeats:
+    for r in repeats:
+        for p in profile.proportions:
             for f in fillings:
                 fills += [fill_cell(profile, f, p, r)] if p > 0 else []
                 learns += [learn_cell(profile, each, f, p, r, order.cache) for each in LEARNERS]
@@ -288,6 +295,37 @@ def write_filled(order: Order) -> list[dict[str, Any]]:
             )
     write_csv(rows, order.output / "abalone-filled.csv", configuration(order))
     return rows
+
+
+def write_chosen(order: Order) -> dict[str, Any]:
+    """Write every setting that validation rows chose; return how many are at the end of a list."""
+    profile, cache = order.profile.abalone, order.cache
+    rows = []
+    for p in profile.proportions:
+        for r in range(profile.repeats):
+            tried = work(mixture_cell(profile, p, r), cache)["table"]
+            best = min(tried, key=lambda record: record["validation_mse"])
+            setting = [best["n_components"], best["diagonal_loading"]]
+            rows.append({"learner": ALONE, "filling": "none", "proportion": p, "repeat": r})
+            rows[-1] |= {"chosen": " ".join(f"{v:g}" for v in setting), "test": best["test_mse"]}
+            for learner in LEARNERS:
+                for f in [f for fs in used_imputers(profile).values() for f in fs]:
+                    result = work(learn_cell(profile, learner, f, p, r, cache), cache)
+                    if "chosen" not in result:
+                        continue
+                    rows.append({"learner": learner, "filling": f, "proportion": p, "repeat": r})
+                    rows[-1]["chosen"] = " ".join(str(value) for value in result["chosen"])
+                    rows[-1]["test"] = float(result["test_errors"].mean())
+    write_csv(rows, order.output / "abalone-chosen.csv", configuration(order))
+    alone = [row["chosen"].split() for row in rows if row["learner"] == ALONE]
+    sizes = [int(size) for size, _ in alone]
+    ends = profile.sizes[0], profile.sizes[-1]
+    return {
+        "n": len(alone),
+        "sizes": {str(size): sizes.count(size) for size in profile.sizes},
+        "at_ends": sum(size in ends for size in sizes),
+        "loadings": {f"{v:g}": [s for _, s in alone].count(f"{v:g}") for v in profile.loadings},
+    }
 
 
 def write_varied(order: Order, found: dict[str, list[Any]]) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ FILLINGS: dict[str, tuple[str, ...]] = {
     MEAN: ("mean",),
     NEIGHBOURS: ("complete-1", "complete-10"),
     NEIGHBOURS_WHOLE: ("whole-1", "whole-10"),
-    NEIGHBOURS_FAIR: ("observed-1", "observed-10"),
+    NEIGHBOURS_FAIR: ("observed-10",),
     DISCARD: ("discard",),
     ITERATIVE: ("iterative",),
     FOREST: ("forest",),

@@ -94,8 +94,12 @@ def _reach(value: Any, found: dict[str, str]) -> None:
 
 
 def _note(name: str, value: Any, found: dict[str, str]) -> None:
-    """Add a constant by its value, a function by its source."""
-    if isinstance(value, int | float | str | tuple | dict):
+    """Add a constant by its value, a function by its source, a collection by what is in it."""
+    if isinstance(value, dict | tuple) and " at 0x" in repr(value):  # there are functions in it
+        inside = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, each in inside:
+            _note(f"{name}[{key!r}]", each, found)
+    elif isinstance(value, int | float | str | tuple | dict):
         found[name] = repr(value)
     _reach(value, found)
 

@@ -1,7 +1,9 @@
 """Experiment 1 of the paper: one mixture per digit, images with a square missing.
 
-Parts: `grid` fits all mixtures and chooses one per digit; `digits` puts the chosen ones to work on
-test images; `timing` retrains with each solver; `varied` changes what the paper leaves open.
+Parts: `grid` fits mixtures, one per digit being chosen; `patterns` measures trees and updates;
+`timing` retrains with each solver; `digits` puts the chosen mixtures to work on test images;
+`varied` changes what the paper leaves open. Mixtures are chosen from the fits of the full grid that
+are in the tree; the quick profile repeats some of these and says how far they are off.
 Run as `python -m experiments.mnist [--tiny | --full] [--only PART [--again]]`.
 """
 
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 from benchmarks import machine
 
-from experiments import mnist_data, mnist_figures, page, profiles
+from experiments import mnist_data, mnist_figures, page, profiles, speed_tables
 from experiments.command import Order, read_order
 from experiments.mnist_work import (
     NEIGHBOURS,
@@ -26,11 +28,13 @@ from experiments.mnist_work import (
     timing_cells,
     varied_cells,
 )
-from experiments.outputs import write_csv, write_figure, write_json
+from experiments.outputs import keep_earlier, tell_made, write_csv, write_figure, write_json
+from experiments.pattern_work import pattern_cells
 from experiments.statistics import compare, half_width
-from experiments.store import Cell, Result, load, run, run_for
+from experiments.store import Cell, Result, load, name_of, run, run_for
 
-PARTS = ("grid", "digits", "timing", "varied")
+LASTING = ("filled", "classifier", "n_test", "classified", "varied")
+PARTS = ("grid", "patterns", "timing", "digits", "varied")
 FILLERS = ("mixture", "mean", *(f"{k} nearest" for k in NEIGHBOURS))
 
 
@@ -47,27 +51,92 @@ def main(arguments: list[str] | None = None) -> None:
         return None if any(result is None for result in found) else found  # type: ignore[return-value]
 
     cells, fits = fit_grid(order)
-    chosen = choose(cells, fits)
-    varied = varied_cells(profile, chosen)
-    digits = do("digits", digit_cells(profile, chosen))
-    classify = classify_cells(profile)
-    changed = do("varied", [*varied.values(), *classify])
+    stored = read_grid(grid_cells(profiles.FULL.mnist), order.stored)
+    full = profile.n_train == profiles.FULL.mnist.n_train  # else fits are not comparable
+    chosen = choose(cells, fits) | (choose(*stored) if full else {})
+    chosen = {digit: chosen[digit] for digit in profile.digits if digit in chosen}
+    varied, classify = varied_cells(profile), classify_cells(profile)
     timed_cells = timing_cells(profile, chosen)
-    timed = do("timing", timed_cells)
+    widths, seeds = profile.pattern_widths, range(profile.pattern_seeds)
+    patterns = pattern_cells(profile.pattern_rows, widths, seeds)
+    several = [cell for group in varied.values() for cell in group]
+    found = {
+        "patterns": do("patterns", patterns),
+        "timing": do("timing", timed_cells),
+        "digits": do("digits", digit_cells(profile, chosen)),
+        "varied": do("varied", [*several, *classify]),
+    }
 
     summary: dict[str, Any] = {"chosen": chosen, "data": mnist_data.source()}
     write_grid(order, cells, fits)
-    if digits is not None:
+    if full and stored[0]:
+        summary["grid"] = summarise_grid(*stored)
+        summary["repeated"] = repeat_stored(cells, fits, stored)
+    if (digits := found["digits"]) is not None:
         summary |= write_digits(order, chosen, digits)
-    if timed is not None:
-        by_config = {str(c.config): r["n_iter"] for c, r in zip(cells, fits, strict=True)}
-        iterations = {digit: by_config[str(config)] for digit, config in chosen.items()}
-        summary["timing"] = write_timing(order, timed_cells, timed, iterations)
-    if changed is not None:
-        summary["varied"] = write_varied(order, dict(zip(varied, changed, strict=False)))
-        summary["classified"] = write_classified(order, classify, changed[len(varied) :])
-    write_json({**configuration(order), **summary}, order.output / "mnist-summary.json")
+    if (timed := found["timing"]) is not None:
+        summary["timing"] = speed_tables.write_timing(order, timed_cells, timed)
+    if (measured := found["patterns"]) is not None:
+        summary["patterns"] = speed_tables.write_patterns(order, patterns, measured)
+    if (changed := found["varied"]) is not None:
+        results = dict(zip(varied, in_groups(changed, len(profile.varied_seeds)), strict=False))
+        summary["varied"] = write_varied(order, results)
+        summary["classified"] = write_classified(order, classify, changed[len(several) :])
+    parts = {name: part for name, part in {"grid": fits, **found}.items() if part is not None}
+    summary["made"] = {name: tell_made(part) for name, part in parts.items()}
+    summary["stored_made"] = tell_made(stored[1]) if full else {}
+    path = order.output / "mnist-summary.json"
+    write_json({**configuration(order), **keep_earlier(path, LASTING), **summary}, path)
     page.write(order.profile, order.output)
+
+
+def in_groups(results: list[Result], size: int) -> list[list[Result]]:
+    """Return the results of consecutive cells, so many at a time."""
+    return [results[i : i + size] for i in range(0, len(results), size)]
+
+
+def summarise_grid(cells: list[Cell], fits: list[Result]) -> dict[str, Any]:
+    """Return for each digit what was tried and what was best, with the best of every size."""
+    summary = {}
+    for digit, config in sorted(choose(cells, fits).items()):
+        own = [
+            (c.config, r["nll_validation"])
+            for c, r in zip(cells, fits, strict=True)
+            if c.config["digit"] == digit
+        ]
+        same = [(c, nll) for c, nll in own if c["kept"] == config["kept"]]
+        sizes = sorted({c["n_components"] for c, _ in same})
+        at_size = [nll for c, nll in same if c["n_components"] == config["n_components"]]
+        summary[str(digit)] = {
+            "n_components": config["n_components"],
+            "kept": config["kept"],
+            "seed": config["seed"],
+            "nll": min(nll for _, nll in own),
+            "fits": len(own),
+            "sizes": sizes,
+            "shares": sorted({c["kept"] for c, _ in own}),
+            "n_seeds": len(at_size),
+            "spread_of_starts": max(at_size) - min(at_size),
+            "interior": sizes[0] < config["n_components"] < sizes[-1],
+            "by_size": {
+                str(size): min(nll for c, nll in same if c["n_components"] == size)
+                for size in sizes
+            },
+        }
+    return summary
+
+
+def repeat_stored(
+    cells: list[Cell], fits: list[Result], stored: tuple[list[Cell], list[Result]]
+) -> dict[str, Any]:
+    """Return how far fits of today's code are from the same ones in the tree."""
+    known = {name_of(cell): result["nll_validation"] for cell, result in zip(*stored, strict=True)}
+    apart = [
+        abs(result["nll_validation"] - known[name_of(cell)])
+        for cell, result in zip(cells, fits, strict=True)
+        if name_of(cell) in known
+    ]
+    return {"n": len(apart), "largest": max(apart, default=0.0)}
 
 
 def fit_grid(order: Order) -> tuple[list[Cell], list[Result]]:
@@ -77,6 +146,10 @@ def fit_grid(order: Order) -> tuple[list[Cell], list[Result]]:
     and what is finished is in the tree.
     """
     cells = grid_cells(order.profile.mnist)
+    if order.profile is profiles.QUICK:  # it chooses from what is stored
+        stored = read_grid(grid_cells(profiles.FULL.mnist), order.stored)[0]
+        known = {cell.config["digit"] for cell in stored} - set(order.profile.mnist.grids)
+        cells = [cell for cell in cells if cell.config["digit"] not in known]
     if order.profile is not profiles.FULL:
         again = order.again and "grid" in order.parts
         return cells, run(cells, order.cache, title="mnist, grid", again=again)
@@ -172,104 +245,21 @@ def root_mean(errors: np.ndarray) -> float:
     return float(np.sqrt(errors.mean()))
 
 
-def write_timing(
-    order: Order, cells: list[Cell], results: list[Result], chosen_iterations: dict[int, int]
-) -> dict[str, Any]:
-    """Write seconds per iteration, speed-ups and differences; return them per digit."""
+def write_varied(order: Order, results: dict[str, list[Result]]) -> list[dict[str, Any]]:
+    """Write what changes with the decisions the paper leaves open; intervals count starts."""
+    base = np.array([result["error"] for result in next(iter(results.values()))])
     rows = []
-    for digit in order.profile.mnist.timed_digits:
-        own = [
-            (cell.config, result)
-            for cell, result in zip(cells, results, strict=True)
-            if cell.config["digit"] == digit
-        ]
-        rows += timing_rows(digit, own)
-    write_csv(rows, order.output / "mnist-timing.csv", configuration(order))
-    described = results[0]["machine"]
-    n_iter = {row["digit"]: row["iterations"] for row in rows if row["solver"] == "dual"}
-    others = [r["others_cpu"] for r in results if r["others_cpu"] is not None]
-    return {
-        "rows": rows,
-        "machine": described,
-        "others_cpu": max(others, default=None),
-        "n_iter": n_iter,
-        "retraced": order.profile.mnist.timed_iterations is None
-        and all(n_iter[digit] == chosen_iterations[digit] for digit in n_iter),
-    }
-
-
-def timing_rows(digit: int, own: list[tuple[dict[str, Any], Result]]) -> list[dict[str, Any]]:
-    """Return a row per solver: mean processor seconds per iteration, scaled up to all rows."""
-    n_all = max(result["n_rows"] for _, result in own)
-    groups: dict[tuple[str, int], list[Result]] = {}
-    for config, result in own:
-        groups.setdefault((config["solver"], config["one_row_in"]), []).append(result)
-    rounds = {
-        s: [float(np.mean(r["seconds"])) * n_all / r["n_rows"] for r in groups[s, part]]
-        for s, part in groups
-        if part == 1 or s == "naive-row"
-    }
-    rows = []
-    for (solver, part), group in groups.items():
-        if part > 1 and solver == "dual":
-            continue  # only there to compare results with
-        first, same = group[0], groups["dual", part][0]
-        rows.append(
-            {
-                "digit": digit,
-                "n_components": own[0][0]["n_components"],
-                "solver": solver,
-                "seconds_per_iteration": min(rounds[solver]),
-                "seconds_by_clock": min(float(np.mean(r["seconds_by_clock"])) for r in group)
-                * (n_all / first["n_rows"]),
-                "others_cpu": max((r["others_cpu"] or 0.0) for r in group),
-                "iterations": len(first["seconds"]),
-                "rows_used": first["n_rows"],
-                "n_patterns": first["n_patterns"],
-                **speed_up("naive_row", rounds["naive-row"], rounds[solver]),
-                **speed_up("naive", rounds["naive"], rounds[solver]),
-                "log_likelihood": first["log_likelihoods"][-1],
-                "difference_log_likelihood": max(
-                    abs(a - b)
-                    for a, b in zip(first["log_likelihoods"], same["log_likelihoods"], strict=True)
-                ),
-                "difference_scores": largest(first, same, "score_validation"),
-                "difference_filled": largest(first, same, "filled"),
-                "trees": " ".join(first["trees"]),
-                "threads": own[0][0]["threads"],
-                "blas": first["machine"]["blas"],
-            }
-        )
-    return rows
-
-
-def speed_up(name: str, slow: list[float], fast: list[float]) -> dict[str, float]:
-    """Return how many times faster the best round is, and the range of ratios within rounds."""
-    ratios = [a / b for a, b in zip(slow, fast, strict=True)]
-    return {
-        f"times_faster_than_{name}": min(slow) / min(fast),
-        f"times_faster_than_{name}_low": min(ratios),
-        f"times_faster_than_{name}_high": max(ratios),
-    }
-
-
-def largest(first: Result, second: Result, name: str) -> float:
-    """Return the largest absolute difference between two arrays."""
-    return float(np.abs(first[name] - second[name]).max())
-
-
-def write_varied(order: Order, results: dict[str, Result]) -> list[dict[str, Any]]:
-    """Write what changes with the decisions the paper leaves open."""
-    base = results["as decided"]["error"][None]
-    rows = []
-    for name, result in results.items():
-        difference = compare(result["error"][None], base)
+    for name, group in results.items():
+        errors = np.array([result["error"] for result in group])
+        difference = compare(errors, base)
+        nll = [result["nll_validation"] for result in group]
         rows.append(
             {
                 "decision": name,
-                "nll_validation": result["nll_validation"],
-                "n_iter": result["n_iter"],
-                "rmse_filled": root_mean(result["error"]),
+                "nll_validation": float(np.mean(nll)),
+                "nll_spread": float(np.ptp(nll)),
+                "n_iter": float(np.mean([result["n_iter"] for result in group])),
+                "rmse_filled": root_mean(errors),
                 "mse_difference": difference.mean,
                 "half_width": difference.half,
             }

@@ -48,3 +48,19 @@ def _write_beside(path: Path, configuration: dict[str, Any]) -> None:
 
 def _short(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def tell_made(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return which commits made results, and the processor time they took."""
+    commits = sorted({result["made"]["commit"] for result in results})
+    seconds = sum(result["made"]["processor_seconds"] for result in results)
+    return {"commits": commits, "cells": len(results), "processor_seconds": seconds}
+
+
+def keep_earlier(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the parts of an earlier run that this one may not have done, with their commit."""
+    if not path.exists():
+        return {}
+    earlier = json.loads(path.read_text())
+    kept = {name: earlier[name] for name in names if name in earlier}
+    return {**kept, "earlier_commit": earlier.get("earlier_commit", earlier["commit"])}

@@ -54,18 +54,20 @@ class Mnist(NamedTuple):
     """How much of the study of images is run."""
 
     digits: tuple[int, ...]
-    grids: dict[int, Grid]  # of some digits; others have `grid`
-    grid: Grid
+    grids: dict[int, Grid]  # of some digits, always done; others have `grid`
+    grid: Grid  # quick: of digits of which nothing is stored
     n_train: int
     n_test: int  # images in all
     timed_digits: tuple[int, ...]
-    timed_iterations: int | None  # None: until convergence
-    rounds: int
-    row_part: int  # naive-row is timed on one row in so many
+    timed_iterations: int | None  # of the model retrained to the end; None: until convergence
     varied_digit: int
     max_iter: int
     loadings: tuple[float, ...] = (1e-3, 1e-2, 1e-1)  # of classifiers
     n_varied: int | None = None  # decisions varied, all if None
+    varied_seeds: tuple[int, ...] = (0, 1, 2)
+    pattern_rows: tuple[int, ...] = (500, 1000, 2000)
+    pattern_widths: tuple[int, ...] = (20, 50, 100, 200, 400)
+    pattern_seeds: int = 3
 
 
 class Abalone(NamedTuple):
@@ -106,12 +108,14 @@ TINY = Profile(
         n_test=40,
         timed_digits=(3,),
         timed_iterations=1,
-        rounds=1,
-        row_part=20,
         varied_digit=3,
         max_iter=2,
         loadings=(1e-2,),
         n_varied=2,
+        varied_seeds=(0, 1),
+        pattern_rows=(30, 60),
+        pattern_widths=(10,),
+        pattern_seeds=1,
     ),
     Abalone(
         proportions=(0.0, 0.5),
@@ -133,29 +137,26 @@ QUICK = Profile(
     "quick",
     Mnist(
         digits=tuple(range(10)),
-        grids={3: Grid((1, 2, 4, 8), (0.75, 1.0), (0, 1))},
-        grid=Grid((1, 4), (1.0,), (0,)),
+        grids={3: Grid((3, 4), (0.75,), (0,))},
+        grid=Grid((3,), (0.75,), (0,)),
         n_train=4500,
         n_test=10_000,
-        timed_digits=(3,),
-        timed_iterations=None,
-        rounds=2,
-        row_part=20,
+        timed_digits=tuple(range(10)),
+        timed_iterations=3,
         varied_digit=3,
         max_iter=50,
     ),
     Abalone(
         proportions=(0.0, 0.1, 0.3, 0.5, 0.7),
-        repeats=5,
+        repeats=3,
         sizes=(1, 2, 3, 4, 6, 8),
         loadings=(1e-4, 1e-3, 1e-2),
         seeds=(0, 1),
-        settings=settings((5, 10, 20, 30), (1e-6, 1e-4, 1e-2), (1e-2,), 0.0, 1e-4),
+        settings=settings((10, 20), (1e-6, 1e-4), (1e-2,), 0.0, 1e-4),
         epochs=100,
         patience=20,
         kernels=(
             Kernel("gaussian", 5.0),
-            Kernel("gaussian", 10.0),
             Kernel("polynomial", 0.05, 2),
         ),
         n_trees=20,
@@ -174,8 +175,6 @@ FULL = Profile(
         n_test=10_000,
         timed_digits=tuple(range(10)),
         timed_iterations=None,
-        rounds=1,
-        row_part=1,
         varied_digit=3,
         max_iter=50,
     ),

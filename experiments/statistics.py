@@ -73,3 +73,9 @@ def holm(p_values: list[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[i]))
         corrected[i] = highest
     return corrected.tolist()
+
+
+def mean_and_half(values: list[float]) -> dict[str, float]:
+    """Return the mean of a few numbers and half its 95 % interval (Student's t)."""
+    half = repeats_half_width(np.array(values)[:, None])
+    return {"mean": float(np.mean(values)), "half": half}
