@@ -7,13 +7,20 @@ import oracles
 import pytest
 from scipy.special import logsumexp
 
-from gapmix import GaussianMixture, load, save
+from gapmix import (
+    GaussianMixture,
+    GaussianMixtureClassifier,
+    GaussianMixtureImputer,
+    GaussianMixtureRegressor,
+    load,
+    save,
+)
 from gapmix.em.steps import e_step, evaluate, m_step, take_moments
 from gapmix.fitting.spec import make_settings
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS
-from gapmix.structures import STRUCTURES
+from gapmix.structures import STRUCTURES, suit
 from gapmix.structures.mixtures import as_full, unite
 from gapmix.threads import open_engine
 from gapmix.units import measure
@@ -192,9 +199,7 @@ def test_the_objective_never_falls_on_many_problems():
 def test_an_objective_counts_the_priors_that_its_steps_climb():
     x, weight, truth = draw_problem(5, n_components=2)
     settings = settings_for(x, weight, truth.structure, 2, reg_covar=0.1, shrinkage=5.0)
-    held = settings.regularizer._replace(
-        target=truth.covariances[0], shrinkage=5.0, center=truth.means[1], mean_shrinkage=3.0
-    )
+    held = settings.regularizer._replace(shrinkage=5.0, center=truth.means[1], mean_shrinkage=3.0)
     settings = settings._replace(regularizer=held)
     total = float(weight.sum())
 
@@ -364,3 +369,47 @@ def test_the_spec_of_a_mixture_names_its_factors():
     model = GaussianMixture(covariance_type="ppca", n_factors=4)
     assert model._spec().covariance_type == "ppca(4)"
     assert "n_factors" in {field.name for field in dataclasses.fields(model)}
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [((50, 100), "full"), ((400, 101), "factor"), ((505, 101), "full"), ((10**6, 501), "factor")],
+)
+def test_factors_suit_tables_of_very_many_columns(shape, kind):
+    assert suit(*shape) == kind
+
+
+def test_an_imputer_finds_factors_of_a_wide_table(tmp_path):
+    x, _, truth = draw_problem(0, n=60, d=120, q=2, n_components=1, missing=0.0)
+    hidden = np.random.default_rng(0).random(x.shape) < 0.1
+    shown = np.where(hidden, np.nan, x)
+    imputer = GaussianMixtureImputer(random_state=0, max_components=1)
+    filled = imputer.fit_transform(shown)
+    assert imputer.mixture_.covariance_type == "factor"
+    assert {each.n_factors for each in imputer.selection_} >= {2, 5}
+    spread = np.nanstd(shown, axis=0)
+    sigma = STRUCTURES[truth.structure].dense(truth.covariances)[0]
+    best = np.array([oracles.condition(row, truth.means[0], sigma)[0] for row in shown])
+    error, least = (np.sqrt(np.mean(((each - x) / spread)[hidden] ** 2)) for each in (filled, best))
+    assert error < 1.1 * least
+    mean, std = imputer.impute_with_std(shown)
+    low, high = imputer.intervals(shown, coverage=0.9)
+    held = (low <= x) & (x <= high)
+    assert 0.8 < held[hidden].mean() < 0.98
+    assert (std[hidden] > 0).all()
+    np.testing.assert_allclose(mean, filled)
+    assert imputer.sample(shown, 2, random_state=0).shape == (2, *x.shape)
+    save(imputer, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").transform(shown), filled)
+
+
+def test_few_rows_of_many_columns_tell_targets_and_classes():
+    x, _, truth = draw_problem(1, n=80, d=150, q=2, n_components=1, missing=0.1)
+    y = np.nan_to_num(x - truth.means[0]) @ truth.covariances[0, :, 0]
+    model = GaussianMixtureRegressor(1, n_factors=2, random_state=0).fit(x[:60], y[:60])
+    assert model.mixture_.covariance_type == "factor"
+    assert np.corrcoef(model.predict(x[60:]), y[60:])[0, 1] > 0.7
+    two = np.concatenate([x, x + np.where(np.arange(150) < 30, 2.0, 0.0)])
+    label = np.repeat([0, 1], len(x))
+    model = GaussianMixtureClassifier(1, n_factors=2, random_state=0).fit(two[::2], label[::2])
+    assert (model.predict(two[1::2]) == label[1::2]).mean() > 0.9

@@ -130,6 +130,7 @@ def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:
         "auto" if fitting.components is None else fitting.components,
         effort=fitting.effort,
         covariance_type=fitting.covariance_type,
+        n_factors=fitting.n_factors,
         n_init=fitting.starts,
         max_iter=fitting.max_iter,
         tol=fitting.tol,

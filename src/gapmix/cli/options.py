@@ -25,6 +25,7 @@ SHOWN = Group("What is shown", sort_key=5)
 DEFAULTS = Fitting()
 OF_A_FIT = (  # what a model that was fitted before is not changed by
     *("columns", "leave_out", "categories", "components", "effort", "covariance", "starts"),
+    "n_factors",
     *("max_iter", "tol", "strict", "plots"),
 )
 OF_FILLING = ("bounds", "no_limits", "keep")
@@ -159,9 +160,17 @@ class FitOptions:
         Parameter(help="Work to find it: none (one Gaussian), some, or minutes", group=MODEL),
     ] = "default"
     covariance: Annotated[
-        Literal["full", "tied", "diag", "spherical"],
-        Parameter(help="Shape of the covariances", group=MODEL),
-    ] = "full"
+        Literal["auto", "full", "tied", "diag", "spherical", "factor", "ppca"],
+        Parameter(
+            name=("--covariance", "--covariance-type"),
+            help="Shape of the covariances; 'auto' takes factors for very many columns",
+            group=MODEL,
+        ),
+    ] = "auto"
+    n_factors: Annotated[
+        Literal["auto"] | int,
+        Parameter(help="Factors of 'factor' and 'ppca', or 'auto' to find it", group=MODEL),
+    ] = "auto"
     starts: Annotated[int, Parameter(help="Starts; the best is kept", group=MODEL)] = (
         DEFAULTS.starts
     )
@@ -188,6 +197,7 @@ class FitOptions:
         """Return how a mixture is fitted."""
         for name, value in (
             ("--components", 1 if self.components == "auto" else self.components),
+            ("--n-factors", 1 if self.n_factors == "auto" else self.n_factors),
             ("--starts", self.starts),
             ("--max-iter", self.max_iter),
             ("--threads", 1 if self.threads is None else self.threads),
@@ -210,6 +220,7 @@ class FitOptions:
             None if self.no_limits else "seen",
             plots,
             self.effort,
+            self.n_factors,
         )
 
 

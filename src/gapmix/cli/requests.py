@@ -25,7 +25,7 @@ class Fitting(NamedTuple):
     """How a mixture is fitted; the defaults are those of `GaussianMixtureImputer`."""
 
     components: int | None = None  # None finds it
-    covariance_type: str = "full"
+    covariance_type: str = "auto"
     starts: int = 1
     max_iter: int = 100
     tol: float = 1e-3
@@ -35,6 +35,7 @@ class Fitting(NamedTuple):
     limits: str | None = "seen"  # None lets fills leave the range seen
     plots: Path | None = None  # folder for pictures
     effort: str = "default"  # of finding the number of components
+    n_factors: int | str = "auto"  # of covariances that have factors
 
 
 class Streaming(NamedTuple):

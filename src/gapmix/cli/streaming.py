@@ -64,6 +64,7 @@ from gapmix.fitting.progress import listening
 from gapmix.fitting.spec import Running
 from gapmix.kinds import ColumnValues, join, look, only_limits
 from gapmix.starts.kmeans import MAX_SAMPLE
+from gapmix.structures import STRUCTURES
 from gapmix.tables.coding import match_columns
 from gapmix.tables.dialect import TableError
 from gapmix.tables.frames import named_rows
@@ -211,14 +212,16 @@ def _fit(
     coded = _code(table)
     ear, names = Ear(watch), feature_names(schema)
     with telling(watch), listening(ear.hear, _shower(place, fitting, watch)):
+        n_components = _find_size(imputer, coded, schema, fitting, watch)
         mixture = GaussianMixture(
-            _find_size(imputer, coded, schema, fitting, watch),
+            n_components,
             categorical_features=[names[f] for f in _find_levels(schema)],
             random_state=fitting.seed,
             engine=how.scheduler or "threads",
             n_jobs=fitting.threads,
             checkpoint=how.checkpoint,
             **{name: getattr(imputer, name) for name in HANDED_ON},
+            **_take_structure(imputer, table.source),
         )
         _tell_resume(how, watch)
         mixture.fit(table.source)
@@ -268,6 +271,18 @@ def _find_size(
     imputer.fit(named_rows(sample, source.names or (), _find_levels(schema)))
     best = max(imputer.selection_, key=lambda each: each.share, default=None)
     return 1 if best is None else best.n_components
+
+
+def _take_structure(imputer: GaussianMixtureImputer, source: Source) -> dict[str, Any]:
+    """Return covariance type and number of factors: as given, or those found on a sample."""
+    if hasattr(imputer, "mixture_"):
+        found = imputer.mixture_
+        return {"covariance_type": found.covariance_type, "n_factors": found.n_factors}
+    name, number = imputer._spec((source.n_rows, source.d)).covariance_type, imputer.n_factors
+    return {
+        "covariance_type": STRUCTURES[name].covariance_type or name,
+        "n_factors": GaussianMixture.n_factors if isinstance(number, str) else number,
+    }
 
 
 def look_at_pieces(source: Source) -> tuple[ColumnValues, ...]:

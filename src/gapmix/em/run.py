@@ -322,7 +322,7 @@ def _with_target(
     """
     regularizer = settings.regularizer
     structure = STRUCTURES[start.structure]
-    shrinks = regularizer.shrinkage > 0 and not structure.SHARED
+    shrinks = regularizer.shrinkage > 0 and not structure.SHARED and structure.HAS_TARGET
     needs_target = shrinks and regularizer.target is None
     needs_center = regularizer.mean_shrinkage > 0 and regularizer.center is None
     if len(start.weights) == 1 or not (needs_target or needs_center):

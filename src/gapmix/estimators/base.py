@@ -20,10 +20,11 @@ from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.spec import Running, Spec
 from gapmix.selection.choose import Wanted
 from gapmix.selection.effort import EFFORTS
+from gapmix.structures import STRUCTURES, suit
 
 # Parameters that mean the same in GaussianMixture and are handed on to it.
 HANDED_ON = (
-    *("covariance_type", "tol", "reg_covar", "max_iter", "n_init"),
+    *("tol", "reg_covar", "max_iter", "n_init"),
     *("shrinkage", "mean_shrinkage", "solver", "accelerate"),
 )
 
@@ -38,7 +39,8 @@ class MixtureBased(GlanceMixin, BaseEstimator):
     max_components: int | None = None
     effort: str = "default"
     refine: Any = None
-    covariance_type: str = "full"
+    covariance_type: str = "auto"
+    n_factors: int | str = "auto"
     tol: float = 1e-3
     reg_covar: float = 1e-6
     max_iter: int = 100
@@ -83,24 +85,36 @@ class MixtureBased(GlanceMixin, BaseEstimator):
         read_refine(self.refine, EFFORTS[self.effort])
         for name in ("average", *switches):
             checks.check_switch(name, getattr(self, name))
+        if self._has_number():
+            checks.check_positive_int("n_factors", self.n_factors)
         checks.check(self._spec(), self._running())
 
-    def _spec(self) -> Spec:
-        return GaussianMixture(**{name: getattr(self, name) for name in HANDED_ON})._spec()
+    def _has_number(self) -> bool:
+        return not (isinstance(self.n_factors, str) and self.n_factors == "auto")
+
+    def _spec(self, shape: tuple[int, int] = (1, 1)) -> Spec:
+        """Return what is asked for, of a table of this shape."""
+        kind: Any = self.covariance_type
+        if isinstance(kind, str) and kind == "auto":
+            kind = suit(*shape)
+        number: Any = self.n_factors if self._has_number() else 1
+        handed = {name: getattr(self, name) for name in HANDED_ON}
+        return GaussianMixture(covariance_type=kind, n_factors=number, **handed)._spec()
 
     def _running(self) -> Running:
         return Running(self.n_jobs, verbose=self.verbose)
 
-    def _wanted(self) -> Wanted:
-        """Return what is asked for, with a seed drawn from `random_state`."""
+    def _wanted(self, shape: tuple[int, int]) -> Wanted:
+        """Return what is asked for of a table (n, d), with a seed drawn from `random_state`."""
         return Wanted(
-            self._spec(),
+            self._spec(shape),
             self.n_components,
             self.average,
             self.max_components,
             int(check_random_state(self.random_state).randint(2**31)),
             self._running(),
             EFFORTS[self.effort],
+            self.n_factors,
         )
 
     def _to_mixture(self, fitted: Fitted, seed: int) -> GaussianMixture:
@@ -112,8 +126,11 @@ class MixtureBased(GlanceMixin, BaseEstimator):
             categorical_features=self.categorical_features,
             **{name: getattr(self, name) for name in HANDED_ON},
         )
+        structure = STRUCTURES[fitted.parameters.structure]
         mixture.set_params(
-            n_components=len(fitted.parameters.weights), covariance_type=fitted.parameters.structure
+            n_components=len(fitted.parameters.weights),
+            covariance_type=structure.covariance_type or fitted.parameters.structure,
+            n_factors=structure.n_factors or mixture.n_factors,
         )
         n_levels = fitted.n_levels
         d = fitted.parameters.means.shape[1] if n_levels is None else len(n_levels)

@@ -59,7 +59,12 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         Densities of many columns make too sure: raise them to the power that suits rows held out.
     categorical_features : 'from_dtype', names, numbers or mask of columns, or None
         Which columns are categories; default='from_dtype', as in :class:`gapmix.GaussianMixture`.
-    covariance_type, tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
+    covariance_type : 'auto' or as in :class:`gapmix.GaussianMixture`, default='auto'
+        'auto' is 'full', or 'factor' where there are more than 500 columns, or more than 100 and
+        fewer than five rows for each.
+    n_factors : int or 'auto', default='auto'
+        Number of factors, with 'factor' and 'ppca'. 'auto' compares a growing range like sizes.
+    tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
         As in :class:`gapmix.GaussianMixture`.
     shrinkage, mean_shrinkage : float or 'auto', default='auto'
         Prior weights, in rows, of the pooled covariance, and of the mean of the class for the mean
@@ -143,11 +148,14 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         n_levels = count_levels(self)
         classes, code = find_classes(labels, known, weight)
         weight = weight * self._class_weights(classes, code, labels[known])
+        wanted = self._wanted(x.shape)
         units = measure_units(
-            split_table(x, n_levels)[0], weight, self.covariance_type, number_names or ["(none)"]
+            split_table(x, n_levels)[0],
+            weight,
+            wanted.spec.covariance_type,
+            number_names or ["(none)"],
         )
         warn_of_unknown(weight @ ~np.isnan(x) > 0, names)
-        wanted = self._wanted()
         tasks = [
             Task(
                 x[code == c],

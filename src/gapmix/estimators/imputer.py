@@ -110,7 +110,12 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     use_target : bool, default=False
         Model the target y together with the columns. `fit_transform` then lets rows see their
         target; `transform` does not need it.
-    covariance_type, tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
+    covariance_type : 'auto' or as in :class:`gapmix.GaussianMixture`, default='auto'
+        'auto' is 'full', or 'factor' where there are more than 500 columns, or more than 100 and
+        fewer than five rows for each.
+    n_factors : int or 'auto', default='auto'
+        Number of factors, with 'factor' and 'ppca'. 'auto' compares a growing range like sizes.
+    tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
         As in :class:`gapmix.GaussianMixture`.
     shrinkage, mean_shrinkage : float or 'auto', default='auto'
         Prior weights, in rows, of the pooled covariance and of the overall mean, as in
@@ -274,7 +279,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         n_levels = count_levels(self)
         if n_levels is not None and targets is not None:
             n_levels = np.append(n_levels, np.zeros(targets.shape[1], dtype=int))
-        wanted, task = self._wanted(), Task(joint, weight, all_names, n_levels=n_levels)
+        wanted, task = self._wanted(joint.shape), Task(joint, weight, all_names, n_levels=n_levels)
         warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
         shapes = find_shapes(self, wanted, task)
         ends = any_fraction(self.possible(drawn=True))

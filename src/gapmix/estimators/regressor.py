@@ -48,7 +48,12 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     categorical_features : 'from_dtype', names, numbers or mask of columns of X, or None
         Which columns of X are categories; default='from_dtype', as in
         :class:`gapmix.GaussianMixture`.
-    covariance_type, tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
+    covariance_type : 'auto' or as in :class:`gapmix.GaussianMixture`, default='auto'
+        'auto' is 'full', or 'factor' where there are more than 500 columns, or more than 100 and
+        fewer than five rows for each.
+    n_factors : int or 'auto', default='auto'
+        Number of factors, with 'factor' and 'ppca'. 'auto' compares a growing range like sizes.
+    tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
         As in :class:`gapmix.GaussianMixture`.
     shrinkage, mean_shrinkage : float or 'auto', default='auto'
         Prior weights, in rows, of the pooled covariance and of the overall mean.
@@ -139,7 +144,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         )
         warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
         at_end = np.arange(x.shape[1], x.shape[1] + n_targets)
-        wanted = self._wanted()
+        wanted = self._wanted(joint.shape)
         task = Task(joint, weight, all_names, target_columns=at_end, n_levels=n_levels)
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)

@@ -100,6 +100,7 @@ def _prior(
         return None, None
     user = parameters_to_user(start, units)
     target = None
-    if spec.shrinkage != 0 and not STRUCTURES[start.structure].SHARED:
+    structure = STRUCTURES[start.structure]
+    if spec.shrinkage != 0 and not structure.SHARED and structure.HAS_TARGET:
         target = np.tensordot(user.weights, user.covariances, axes=1)
     return target, user.weights @ user.means if spec.mean_shrinkage != 0 else None

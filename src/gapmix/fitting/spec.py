@@ -81,12 +81,16 @@ def make_settings(
     """
     d = int(units.known.sum())
     structure = STRUCTURES[spec.covariance_type]
-    shrinkage = structure.auto_shrinkage(d) if spec.shrinkage == "auto" else float(spec.shrinkage)
+    shrinkage = spec.shrinkage
+    if shrinkage == "auto":
+        shrinkage = structure.auto_shrinkage(d, total_weight / spec.n_components)
+    shrinkage = float(shrinkage)
     pull = MEAN_ROWS if spec.mean_shrinkage == "auto" else float(spec.mean_shrinkage)
     share = spec.reg_covar * total_weight / spec.n_components
     loading = None
     if spec.diagonal_loading > 0:
         loading = spec.diagonal_loading / units.scale**2
+    target = target if structure.HAS_TARGET else None
     if target is not None and shrinkage > 0:
         target = structure.rescale(structure.as_target(target)[None], 1.0 / units.scale)[0]
     regularizer = Regularizer(

@@ -51,8 +51,10 @@ def fit(
     """
     refuse_too_few(matrix, spec.n_components)
     spec = order_spec(spec, matrix.columns)
+    structure = STRUCTURES[spec.covariance_type]
+    target = target if structure.HAS_TARGET else None
     if target is not None:
-        target = STRUCTURES[spec.covariance_type].as_target(target)
+        target = structure.as_target(target)
         target = order_target(target, spec.covariance_type, matrix.columns)
     if before is not None:
         refuse_other(spec, before.parameters, len(matrix.columns), matrix.n_levels)

@@ -196,7 +196,9 @@ def _check_arrays(arrays: Arrays, kind: str, mixture: GaussianMixture) -> None:
         "stream.covariances": (1 if structure.SHARED else n_components, *structure.shape(inside)),
         "stream.resp": (n_components,),
         "stream.first": (n_components, inside),
-        "stream.second": (n_components, *[inside] * (arrays.get("stream.second", none).ndim - 1)),
+        "stream.second": (n_components, inside, structure.n_sums)
+        if structure.n_sums
+        else (n_components, *[inside] * (arrays.get("stream.second", none).ndim - 1)),
         "stream.counts": (n_components, sum(map(len, mixture.categories_))),
     }
     whole = {"scaling.known", "event.iteration", "event.text"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from gapmix.selection.hiding import hide, hide_rows
 from gapmix.selection.judging import Hidden, Told
 from gapmix.selection.sizes import Candidate
 from gapmix.shapes import Shape, forward_table
+from gapmix.structures import STRUCTURES, name_structure
 from gapmix.structures.mixtures import parameters_to_internal, parameters_to_user, unite
 from gapmix.units import Scaling
 
@@ -60,6 +61,7 @@ class Wanted(NamedTuple):
     seed: int
     running: Running
     effort: Effort = EFFORTS["default"]
+    n_factors: int | str = 0  # a number, or 'auto', if covariances have factors
 
 
 class Chosen(NamedTuple):
@@ -130,65 +132,96 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
         tried = sizes.list_sizes(n_rows, most)
     else:
         tried = [int(wanted.n_components)]
+    factors = [0]
+    if STRUCTURES[wanted.spec.covariance_type].n_factors:
+        known = int((~np.isnan(task.x)).any(axis=0).sum())
+        number = wanted.n_factors
+        factors = sizes.list_factors(n_rows, known) if number == "auto" else [int(number)]
     # A class holds rows out to calibrate by, even if there is nothing to choose.
     holds_out = task.whole_rows and n_rows >= ROWS_TO_HOLD_OUT * tried[0]
     with showing(wanted.running.verbose), comparing(tried):
-        if len(tried) > 1 or holds_out:
-            return _compare(wanted, task, tried)
-        fitted = fit_size(wanted, tried[0], read_rows(task, wanted.spec), task)
+        if len(tried) > 1 or len(factors) > 1 or holds_out:
+            return _compare(wanted, task, tried, factors)
+        only = _with_factors(wanted, factors[0])
+        fitted = fit_size(only, tried[0], read_rows(task, wanted.spec), task)
         return Chosen(fitted, (), (fitted.advice,))
 
 
-def _compare(wanted: Wanted, task: Task, tried: list[int]) -> Chosen:
+def _with_factors(wanted: Wanted, n_factors: int) -> Wanted:
+    """Return what is wanted with so many factors, if covariances have any."""
+    kind = name_structure(wanted.spec.covariance_type, n_factors)
+    return wanted._replace(spec=wanted.spec._replace(covariance_type=kind))
+
+
+def _compare(wanted: Wanted, task: Task, tried: list[int], factors: list[int]) -> Chosen:
     rng = np.random.default_rng([wanted.seed, 1])
     sample = sample_rows(task, rng, wanted.effort.max_rows)
     hidden = _hide(sample, rng)
     cells = judging.hide_from(sample.x, sample.weight, hidden, sample.n_levels)
     shown = sample._replace(x=np.where(hidden, np.nan, sample.x))
     matrix = read_rows(shown, wanted.spec)  # one for all sizes
-    fits: dict[int, Fitted] = {}
-    told: dict[int, Told] = {}
+    fits: dict[tuple[int, int], Fitted] = {}
+    told: dict[tuple[int, int], Told] = {}
 
-    def judge(n_components: int) -> Candidate:
+    def judge(n_components: int, n_factors: int) -> Candidate:
         began = time.perf_counter()
-        fitted = _fit_within(wanted, n_components, matrix, task, wanted.effort.compared)
+        this, size = _with_factors(wanted, n_factors), (n_components, n_factors)
+        fitted = _fit_within(this, n_components, matrix, task, wanted.effort.compared)
         answer = judging.ask(model_of(fitted, task, wanted.running.n_jobs), cells)
-        fits[n_components], told[n_components] = fitted, answer
+        fits[size], told[size] = fitted, answer
         loss = -answer.log_score if task.whole_rows else judging.measure_loss(cells, answer)
         error = judging.measure_error(cells, answer.mean)
         seconds = time.perf_counter() - began
-        candidate = Candidate(
-            n_components, error, answer.log_score, fitted.n_iter, seconds, loss=loss
-        )
+        found = n_components, error, answer.log_score, fitted.n_iter, seconds
+        candidate = Candidate(*found, loss=loss, n_factors=n_factors)
         if wanted.running.verbose:
             logger.info(
                 "%d components: error of hidden cells %.4f standard deviations, log score %.4f, "
                 "%d iterations, %.1f s",
-                *candidate[:5],
+                *found,
             )
         return candidate
 
-    grown = sizes.grow(tried, judge)
+    grown = _grow(tried, factors, judge)
     best = sizes.choose_best(grown, average=wanted.average)
-    shares = None if task.whole_rows else judging.find_shares(cells, [told[k] for k in best])
+    of_best = [told[sizes.size_of(each)] for each in best]
+    shares = None if task.whole_rows else judging.find_shares(cells, of_best)
     candidates = sizes.share(grown, best, shares)
-    blind = fits[best[0]]
+    blind = fits[sizes.size_of(best[0])]
     whole = read_rows(task, wanted.spec)
     kept = [each for each in candidates if each.share > 0]
     parts = [part for each in kept for part in _fit_all(wanted, whole, task, fits, each)]
     calibration = trust = None
     if not task.whole_rows:
         # What is united has other quantiles than its best part: calibrate what is alike.
-        compared = [fits[each.n_components].parameters for each in kept]
+        compared = [fits[sizes.size_of(each)].parameters for each in kept]
         together = unite(compared, np.array([each.share for each in kept]))
         model = model_of(blind._replace(parameters=together), task, wanted.running.n_jobs)
         if len(cells.x):
-            trust = _find_trust(model, cells, [told[each.n_components] for each in kept], kept)
+            trust = _find_trust(model, cells, [told[sizes.size_of(each)] for each in kept], kept)
         calibration = _calibrate(model._replace(trust=trust), sample, cells)
     weights = np.repeat([each.share for each in kept], wanted.effort.n_starts)
     united = _unite(parts, weights / wanted.effort.n_starts, whole, wanted.running.n_jobs)
     advice = tuple(each.advice for each in parts)
     return Chosen(united, candidates, advice, blind, cells.x, cells.weight, calibration, trust)
+
+
+def _grow(
+    tried: list[int], factors: list[int], judge: Callable[[int, int], Candidate]
+) -> tuple[Candidate, ...]:
+    """Return the sizes that were judged: first how many factors, then of how many components."""
+    grown: tuple[Candidate, ...] = ()
+    if len(factors) > 1:
+        grown = sizes.grow(factors, lambda n_factors: judge(tried[0], n_factors), 1)
+        [found] = sizes.choose_best(grown, average=False)
+        factors = [found.n_factors]
+    known, [n_factors] = {sizes.size_of(each): each for each in grown}, factors
+    more = sizes.grow(
+        tried,
+        lambda size: known.get((size, n_factors)) or judge(size, n_factors),
+        1 if n_factors else sizes.PATIENCE,
+    )
+    return grown + tuple(each for each in more if sizes.size_of(each) not in known)
 
 
 def _find_trust(
@@ -203,7 +236,11 @@ def _find_trust(
 
 
 def _fit_all(
-    wanted: Wanted, whole: Matrix, task: Task, fits: dict[int, Fitted], kept: Candidate
+    wanted: Wanted,
+    whole: Matrix,
+    task: Task,
+    fits: dict[tuple[int, int], Fitted],
+    kept: Candidate,
 ) -> list[Fitted]:
     """Return mixtures of a size that is kept, fitted to all cells.
 
@@ -211,9 +248,10 @@ def _fit_all(
     long. That is better: what priors shrink to is told from the start, by all cells.
     """
     size, spend = kept.n_components, wanted.effort.kept
-    far = count_iterations(spend, whole.patterns, size) < wanted.spec.max_iter
+    wanted = _with_factors(wanted, kept.n_factors)
+    far = _count_iterations(wanted, spend, whole, size) < wanted.spec.max_iter
     starts = [wanted._replace(seed=wanted.seed + i) for i in range(wanted.effort.n_starts)]
-    befores = [fits[size] if far else None, *(None for _ in starts[1:])]
+    befores = [fits[sizes.size_of(kept)] if far else None, *(None for _ in starts[1:])]
     return [
         _fit_within(start, size, whole, task, spend, before)
         for start, before in zip(starts, befores, strict=True)
@@ -230,12 +268,17 @@ def _fit_within(
 ) -> Fitted:
     """Return a mixture fitted in as many iterations as may be spent."""
     most = wanted.spec.max_iter
-    allowed = min(most, count_iterations(spend, matrix.patterns, n_components))
+    allowed = min(most, _count_iterations(wanted, spend, matrix, n_components))
     limited = wanted._replace(spec=wanted.spec._replace(max_iter=allowed))
     fitted = fit_size(limited, n_components, matrix, task, before)
     if most <= spend.least:
         return fitted
     return fitted._replace(advice="")  # it ended when it was to end
+
+
+def _count_iterations(wanted: Wanted, spend: Spend, matrix: Matrix, n_components: int) -> int:
+    n_factors = STRUCTURES[wanted.spec.covariance_type].n_factors
+    return count_iterations(spend, matrix.patterns, n_components, n_factors)
 
 
 def _hide(task: Task, rng: np.random.Generator) -> np.ndarray:

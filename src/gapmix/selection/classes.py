@@ -12,6 +12,7 @@ from gapmix import density
 from gapmix.density import Density
 from gapmix.fitting.fitted import Fitted, density_of
 from gapmix.selection.choose import Chosen, Task, Wanted, fit_size, read_rows
+from gapmix.structures import STRUCTURES
 
 COOLEST, HOTTEST = 0.02, 1.5  # range of the exponent that calibrates densities
 MAX_ROUNDS = 20  # of sharing unlabelled rows among classes
@@ -23,8 +24,13 @@ def score_classes(models: Sequence[Density], x: np.ndarray) -> np.ndarray:
     return np.column_stack([density.score(model, x).log_prob for model in models])
 
 
-def pool(wanted: Wanted, tasks: Sequence[Task]) -> np.ndarray:
-    """Return the covariance within classes, in the user's units: one Gaussian for each."""
+def pool(wanted: Wanted, tasks: Sequence[Task]) -> np.ndarray | None:
+    """Return the covariance within classes, in the user's units: one Gaussian for each.
+
+    None if components are not shrunk to a covariance.
+    """
+    if not STRUCTURES[wanted.spec.covariance_type].HAS_TARGET:
+        return None
     total = sum(float(task.weight.sum()) for task in tasks)
     plain = wanted._replace(spec=wanted.spec._replace(covariance_type="full"))
     pooled = 0.0

@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 from gapmix.plan.costs import DEFAULT
 from gapmix.plan.patterns import Patterns
-from gapmix.plan.planner import predict
+from gapmix.plan.planner import predict, predict_factors
 
 ROW_SECONDS = 1e-7  # of a row under a component, whatever its columns: see benchmarks/choice.py
+
+FEWEST = 6  # iterations with factors, whose starts are near the end
 
 
 class Spend(NamedTuple):
@@ -40,8 +42,14 @@ EFFORTS = {
 }
 
 
-def count_iterations(spend: Spend, patterns: Patterns, n_components: int) -> int:
+def count_iterations(
+    spend: Spend, patterns: Patterns, n_components: int, n_factors: int = 0
+) -> int:
     """Return how many iterations of a mixture of this size may be spent."""
-    once = predict(patterns, n_components, DEFAULT)["dual"]
+    if n_factors:
+        once = predict_factors(patterns, n_components, n_factors, DEFAULT)
+    else:
+        once = predict(patterns, n_components, DEFAULT)["dual"]
     once += ROW_SECONDS * n_components * len(patterns.order)
-    return max(spend.least, int(spend.seconds / once))
+    least = min(spend.least, FEWEST) if n_factors else spend.least
+    return max(least, int(spend.seconds / once))

@@ -15,6 +15,8 @@ from scipy.special import ndtr, stdtrit
 
 SIZES = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 ROWS_PER_COMPONENT = 10  # sizes with fewer rows for a component are not tried
+FACTORS = (2, 5, 13, 34, 89)  # too many do little harm: shrinkage leaves them without loadings
+ROWS_PER_FACTOR = 1.5  # more factors than this leaves are not tried
 PATIENCE = 2  # sizes in a row that may bring no gain over the best one so far
 SMALLEST_GAIN = 0.0025  # of the loss: less is not worth a larger size,
 SMALLEST_LOG_GAIN = 0.01  # and of the log score, in nats of a cell
@@ -43,6 +45,7 @@ class Candidate(NamedTuple):
     seconds: float
     share: float = 0.0  # weight in the united mixture; 0 if left out
     loss: float = 0.0  # what sizes are compared by: see `judging.measure_loss`
+    n_factors: int = 0  # of each component, if covariances have factors
 
 
 def list_sizes(n_rows: int, max_components: int | None) -> list[int]:
@@ -69,8 +72,10 @@ def measure_spread(x: np.ndarray, weight: np.ndarray | None = None) -> np.ndarra
     return np.sqrt(weight @ np.where(observed, x - mean, 0.0) ** 2 / total)
 
 
-def grow(sizes: Iterable[int], judge: Callable[[int], Candidate]) -> tuple[Candidate, ...]:
-    """Return the sizes tried in turn, until `PATIENCE` of them in a row bring no gain.
+def grow(
+    sizes: Iterable[int], judge: Callable[[int], Candidate], patience: int = PATIENCE
+) -> tuple[Candidate, ...]:
+    """Return the sizes tried in turn, until `patience` of them in a row bring no gain.
 
     The log score shows a gain where the loss is still too noisy to tell, and either will do.
     """
@@ -84,25 +89,35 @@ def grow(sizes: Iterable[int], judge: Callable[[int], Candidate]) -> tuple[Candi
         else:
             since += 1
         loss, log_score = min(loss, tried[-1].loss), max(log_score, tried[-1].log_score)
-        if since >= PATIENCE:
+        if since >= patience:
             break
     return tuple(tried)
 
 
-def choose_best(tried: tuple[Candidate, ...], *, average: bool) -> list[int]:
-    """Return the few sizes of smallest loss, the best first, or the best alone."""
-    ranked = sorted(tried, key=lambda each: each.loss)
-    return [each.n_components for each in ranked[: N_UNITED if average else 1]]
+def choose_best(tried: tuple[Candidate, ...], *, average: bool) -> list[Candidate]:
+    """Return the few of smallest loss, the best first, or the best alone."""
+    return sorted(tried, key=lambda each: each.loss)[: N_UNITED if average else 1]
 
 
 def share(
-    tried: tuple[Candidate, ...], best: list[int], shares: np.ndarray | None
+    tried: tuple[Candidate, ...], best: list[Candidate], shares: np.ndarray | None
 ) -> tuple[Candidate, ...]:
     """Return the candidates with shares (S,) for the best, equal ones if none are given."""
     if shares is None:
         shares = np.full(len(best), 1.0 / len(best))
-    of_size = dict(zip(best, shares.tolist(), strict=True))
-    return tuple(each._replace(share=of_size.get(each.n_components, 0.0)) for each in tried)
+    of_size = dict(zip(map(size_of, best), shares.tolist(), strict=True))
+    return tuple(each._replace(share=of_size.get(size_of(each), 0.0)) for each in tried)
+
+
+def size_of(candidate: Candidate) -> tuple[int, int]:
+    """Return the numbers of components and of factors."""
+    return candidate.n_components, candidate.n_factors
+
+
+def list_factors(n_rows: int, d: int) -> list[int]:
+    """Return the numbers of factors worth trying on a table of so many rows and columns."""
+    most = min(n_rows / ROWS_PER_FACTOR, d / 2)
+    return [number for number in FACTORS if number <= most] or [1]
 
 
 def calibrate_intervals(widths: np.ndarray, weight: np.ndarray, expected: np.ndarray) -> np.ndarray:

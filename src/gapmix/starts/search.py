@@ -150,7 +150,11 @@ class Slopes(NamedTuple):
                 codes=table.codes,
                 n_factors=structure.n_factors,
             ),
-            _coarse(self.settings, float(table.weight.sum() / weight.sum())),
+            _coarse(
+                self.settings,
+                float(table.weight.sum() / weight.sum()),
+                has_target=structure.HAS_TARGET,
+            ),
             self.engine,
             float(table.weight.sum()) / n,
         )
@@ -168,16 +172,17 @@ def _as_table(rows: Rows) -> Table:
     return Table(np.where(observed, rows.x, np.nan), rows.weight, rows.codes)
 
 
-def _coarse(settings: Settings, share: float) -> Settings:
+def _coarse(settings: Settings, share: float, *, has_target: bool) -> Settings:
     """Return settings for plain steps until gains are small, on a share of the rows.
 
     Priors are scaled so that the objective per row is what it is on all rows. Those whose target
     is yet to be found are left out.
     """
     prior = settings.regularizer
+    is_ready = prior.target is not None or not has_target
     prior = prior._replace(
         ridge=prior.ridge * share,
-        shrinkage=0.0 if prior.target is None else prior.shrinkage * share,
+        shrinkage=prior.shrinkage * share if is_ready else 0.0,
         mean_shrinkage=0.0 if prior.center is None else prior.mean_shrinkage * share,
         levels=prior.levels._replace(rows=prior.levels.rows * share),
     )

@@ -16,6 +16,9 @@ from gapmix.structures.full import Full
 from gapmix.structures.spherical import Spherical
 from gapmix.structures.tied import Tied
 
+WIDE, WIDEST = 100, 500  # columns up to which covariances are full, and from which on they are not
+ROWS_PER_COLUMN = 5  # that full covariances take in between
+
 
 class Structures(Mapping[str, Structure]):
     """Structures by name; those with factors by name and number of these too."""
@@ -56,6 +59,15 @@ STRUCTURES = Structures(
 )
 
 
+def suit(n_rows: int, d: int) -> str:
+    """Return what covariances suit a table: full, or factors where it has very many columns.
+
+    A matrix for each component takes d^2 numbers, and these some rows for each column.
+    """
+    wide = d > WIDE and (d > WIDEST or n_rows < ROWS_PER_COLUMN * d)
+    return "factor" if wide else "full"
+
+
 def name_structure(covariance_type: Any, n_factors: int) -> Any:
     """Return the full name of a structure, with the number of its factors if it has any.
 
@@ -68,4 +80,4 @@ def name_structure(covariance_type: Any, n_factors: int) -> Any:
     return covariance_type
 
 
-__all__ = ["STRUCTURES", "Chart", "Structure", "name_structure"]
+__all__ = ["STRUCTURES", "Chart", "Structure", "name_structure", "suit"]

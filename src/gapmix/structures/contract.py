@@ -40,6 +40,7 @@ class Structure(ABC):
     UNITED: str  # the structure of a mixture of such mixtures
     SHARED = False  # one covariance serves all components
     COMMON_UNITS = False  # all columns must be measured in the same unit
+    HAS_TARGET = True  # shrinkage is to a covariance, that of all components together
     HAS_AXES = False  # there are principal components to choose from
     BEGINS = ""  # the structure whose moments a start is made of, if not this one
     covariance_type = ""  # its name to users, where its full name tells more
@@ -106,8 +107,8 @@ class Structure(ABC):
         )
         return value - regularizer.shrinkage * float(divergence.sum())
 
-    def auto_shrinkage(self, d: int) -> float:
-        """Return the rows that `shrinkage='auto'` stands for, of tables with d columns."""
+    def auto_shrinkage(self, d: int, n_rows: float) -> float:
+        """Return the rows that `shrinkage='auto'` stands for, of d columns and rows for each."""
         return 2.0 * (d + 1)
 
     def move(self, moments: Moments, by: np.ndarray) -> Moments:

@@ -4,17 +4,16 @@ A row is x = mean + L f + e with f ~ N(0, I) of q factors, unknown like the comp
 e ~ N(0, diag(psi)): what is missing drops out. L and any L Q with Q orthogonal are the same
 covariance; nothing here depends on which of them it is.
 
-Given f, columns are independent, so every prior is one on columns, worth so many rows each:
+Given f, columns are independent, and priors are on columns. The ridge is worth c rows of a column
+that has nothing to do with the factors, shrinkage s rows that say so and nothing of the noise:
 
-    -rows/2 sum_j [log psi_j + (psi0_j + |l_j - l0_j|^2) / psi_j],
+    -1/2 sum_j [c log psi_j + (c v_j + (c + s) |l_j|^2) / psi_j],      v_j the column's variance.
 
-the divergence, but for a constant, of the column's law given f under (l0, psi0) from that under
-(l, psi). The ridge has l0 = 0 and psi0 = the column's variance, shrinkage the pooled (L0, psi0).
+The latter is what keeps loadings sane where there are fewer rows than columns: with scores that
+nearly nothing holds, it acts on singular values as a threshold of about sqrt(s psi).
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,14 +26,6 @@ from gapmix.structures.regularizer import Regularizer
 LEAST_ROWS = 1e-9  # of the ridge: a column that shows fewer values than factors has loadings still
 LEAST_NOISE = 0.05  # of a start, as a share of a column's variance
 SPLIT = 0.75  # of the variance along the longest axis stays within the halves of a component
-
-
-class Pull(NamedTuple):
-    """Prior rows of each column, and what they show."""
-
-    rows: np.ndarray  # (d,)
-    loadings: np.ndarray  # (d, q)
-    noise: np.ndarray  # (d,)
 
 
 def triangle(size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,6 +47,7 @@ class Factor(Diag):
 
     SOLVER = "factors"
     BEGINS = "diag"
+    HAS_TARGET = False
 
     def __init__(self, n_factors: int, covariance_type: str = "factor") -> None:
         self.n_factors = n_factors
@@ -73,16 +65,13 @@ class Factor(Diag):
         Sums are E[v v'] with v = (f, 1, z): the column's values z about its mean, factors before.
         """
         means, covariances = parameters.means.copy(), parameters.covariances.copy()
-        pulls = self._pulls(regularizer, means.shape[1])
+        rows, unit = self._rows(regularizer, means.shape[1])
         q = self.n_factors
         for k in np.flatnonzero(moments.resp > 0):
             sums = unfold(moments.second[k], q + 2)
-            count = sums[:, q, q].copy()
-            for rows, loadings, noise in pulls:
-                count += rows
-                sums[:, np.arange(q), np.arange(q)] += rows[:, None]
-                sums[:, :q, q + 1] += rows[:, None] * loadings
-                sums[:, q + 1, q + 1] += rows * (noise + (loadings**2).sum(axis=1))
+            count = sums[:, q, q] + rows
+            sums[:, np.arange(q), np.arange(q)] += (rows + regularizer.shrinkage)[:, None]
+            sums[:, q + 1, q + 1] += rows * unit
             if regularizer.center is not None:
                 away, weight = regularizer.center - means[k], regularizer.mean_shrinkage
                 sums[:, q, q] += weight
@@ -108,35 +97,32 @@ class Factor(Diag):
         """Return the noise of each column (d,), given what factors leave of so many rows."""
         return np.divide(left, count, out=np.ones_like(left), where=shown)
 
-    def _pulls(self, regularizer: Regularizer, d: int) -> list[Pull]:
-        """Return the priors of the columns."""
-        q, unit = self.n_factors, regularizer.unit
-        unit = np.ones(d) if unit is None else unit
-        rows = np.where(regularizer.ridge > 0, regularizer.ridge / unit, LEAST_ROWS)
-        pulls = [Pull(rows, np.zeros((d, q)), unit)]
-        if regularizer.target is not None:
-            target = regularizer.target
-            rows = np.full(d, regularizer.shrinkage)
-            pulls.append(Pull(rows, target[:, :q], target[:, q]))
-        return pulls
+    def _rows(self, regularizer: Regularizer, d: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of the ridge, and the variance they have, of each column (d,)."""
+        unit = np.ones(d) if regularizer.unit is None else regularizer.unit
+        return np.where(regularizer.ridge > 0, regularizer.ridge / unit, LEAST_ROWS), unit
 
     def log_prior(
         self, means: np.ndarray, prec: np.ndarray, log_det: np.ndarray, regularizer: Regularizer
     ) -> float:
         """Return the log-prior; `prec` is what the solver returns: the covariances themselves."""
-        loadings, noise = prec[:, :, :-1], prec[:, :, -1]
-        value = 0.0
-        for rows, target, unit in self._pulls(regularizer, means.shape[1]):
-            away = unit + ((loadings - target) ** 2).sum(axis=2)
-            value -= 0.5 * float(((np.log(noise / unit) + away / noise - 1.0) @ rows).sum())
+        square, noise = (prec[:, :, :-1] ** 2).sum(axis=2), prec[:, :, -1]
+        rows, unit = self._rows(regularizer, means.shape[1])
+        ridge = np.log(noise / unit) + unit / noise - 1.0
+        value = float(
+            (ridge @ rows).sum() + (square / noise @ (rows + regularizer.shrinkage)).sum()
+        )
         if regularizer.center is not None:
             away = (means - regularizer.center) ** 2 / noise
-            value -= 0.5 * regularizer.mean_shrinkage * float(away.sum())
-        return value
+            value += regularizer.mean_shrinkage * float(away.sum())
+        return -0.5 * value
 
-    def auto_shrinkage(self, d: int) -> float:
-        """Return twice the numbers that tell a column from the factors."""
-        return 2.0 * (self.n_factors + 1)
+    def auto_shrinkage(self, d: int, n_rows: float) -> float:
+        """Return the rows whose threshold is half the largest singular value of noise alone.
+
+        That of n rows and d columns of variance psi is about sqrt(psi) (sqrt(n) + sqrt(d)).
+        """
+        return float(0.25 * (np.sqrt(n_rows) + np.sqrt(d)) ** 2)
 
     def move(self, moments: Moments, by: np.ndarray) -> Moments:
         """Return the moments of rows that are all moved: z is the last entry of v."""
@@ -284,9 +270,6 @@ class Factor(Diag):
         result = covariances * scale[:, None]
         result[..., -1] *= scale
         return result
-
-    def as_target(self, target: np.ndarray) -> np.ndarray:
-        return target
 
     def count_normal(self, d: int) -> int:
         return d + self.n_factors
