@@ -25,9 +25,9 @@ SHOWN = Group("What is shown", sort_key=5)
 DEFAULTS = Fitting()
 OF_A_FIT = (  # what a model that was fitted before is not changed by
     *("columns", "leave_out", "categories", "components", "effort", "covariance", "starts"),
-    *("max_iter", "tol", "strict", "plots"),
+    *("refine", "max_iter", "tol", "strict", "plots"),
 )
-OF_FILLING = ("bounds", "no_limits", "keep")
+OF_FILLING = ("bounds", "no_limits", "keep", "refine")
 WITH_MODEL = "with --model, which is applied as it was fitted"
 
 
@@ -158,6 +158,10 @@ class FitOptions:
         Literal["quick", "default", "best"],
         Parameter(help="Work to find it: none (one Gaussian), some, or minutes", group=MODEL),
     ] = "default"
+    refine: Annotated[
+        bool,
+        flag("Let boosted trees correct the mixture where that pays, as --effort best does", MODEL),
+    ] = False
     covariance: Annotated[
         Literal["full", "tied", "diag", "spherical"],
         Parameter(help="Shape of the covariances", group=MODEL),
@@ -210,6 +214,7 @@ class FitOptions:
             None if self.no_limits else "seen",
             plots,
             self.effort,
+            self.refine,
         )
 
 

@@ -35,6 +35,7 @@ class Fitting(NamedTuple):
     limits: str | None = "seen"  # None lets fills leave the range seen
     plots: Path | None = None  # folder for pictures
     effort: str = "default"  # of finding the number of components
+    refine: bool = False  # whatever the effort
 
 
 class Streaming(NamedTuple):

@@ -134,6 +134,11 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         self
         """
         self._check_parameters("use_unlabelled", "calibrate")
+        if self.refine:
+            raise ValueError(
+                f"refine={self.refine!r}: classes are told by densities alone. To refine "
+                "labels, give them to a GaussianMixtureImputer as one more column, a category."
+            )
         x = read_table(self, X, reset=True, min_rows=2)
         labels, known = read_labels(self, y, len(x))
         weight = read_weights(sample_weight, len(x))

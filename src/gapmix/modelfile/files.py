@@ -41,6 +41,7 @@ from gapmix.modelfile.estimator import (
     rebuild,
     require_same,
 )
+from gapmix.modelfile.heads import HEAD_ARRAYS, heads_from_arrays, heads_to_arrays
 from gapmix.modelfile.mixture import MIXTURE_ARRAYS, mixture_from_record, mixture_to_record
 from gapmix.modelfile.validity import (
     check_classifier,
@@ -168,7 +169,9 @@ def composed(
     """Return the codec of an estimator made of fitted mixtures; see the top of this module."""
 
     def to_record(estimator: Any) -> tuple[Content, Arrays]:
+        of_heads = heads_to_arrays(estimator)
         content, arrays = describe(estimator)
+        arrays.update(of_heads)
         content["state"] = {
             name: encode(getattr(estimator, name), f"state.{name}", arrays)
             for name in state
@@ -206,11 +209,16 @@ def composed(
             setattr(estimator, name, taken[0] if count is None else taken)
         if mixtures:
             raise ModelFileError(f"{len(mixtures)} mixtures belong to nothing.")
+        if parts == ("mixture_",):
+            mixture, targets = estimator.mixture_, getattr(estimator, "n_targets_", 0)
+            estimator.heads_ = heads_from_arrays(
+                arrays, mixture.n_features_in_, mixture._n_levels, targets
+            )
         check(estimator)
         return estimator
 
     nested = {f"mixture.*.{name}" for name in array_names(GaussianMixture, MIXTURE_ARRAYS)}
-    own = array_names(cls, tuple(f"state.{name}" for name in state))
+    own = array_names(cls, (*(f"state.{name}" for name in state), *HEAD_ARRAYS))
     return Codec(cls, to_record, from_record, frozenset(own | nested))
 
 
