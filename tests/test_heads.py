@@ -1,5 +1,6 @@
 """Heads: what learns from the errors of a mixture, and how much of it is used."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +22,8 @@ from gapmix import (
     save,
 )
 from gapmix.density import fill
+from gapmix.evaluate import hide_and_score
+from gapmix.evaluate.contenders import beside_itself
 from gapmix.heads.learners import learn, predict, predict_levels
 from gapmix.heads.trees import Trees, find_fault, to_trees
 from gapmix.kernels import twins
@@ -387,3 +390,35 @@ def test_a_regressor_refines_its_targets_and_is_saved(tmp_path):
 def test_a_classifier_says_where_labels_are_refined(pair):
     with pytest.raises(ValueError, match="give them to a GaussianMixtureImputer"):
         GaussianMixtureClassifier(refine="auto").fit(pair[0], np.arange(400) % 2)
+
+
+def test_evaluations_show_the_mixture_alone_beside_the_refined_one(pair):
+    contenders = beside_itself({"mixture": clone(pair[2]).set_params(n_components=1)})
+    assert list(contenders) == ["mixture alone", "mixture"]
+    assert beside_itself({"mixture": pair[1]}) == {"mixture": pair[1]}
+    found = hide_and_score(kinked()[0], contenders, n_repeats=1, random_state=0)
+    alone, ours = found.by_column()["2"]
+    assert np.isnan(alone.weight)
+    assert 0 < ours.weight <= 1
+    assert ours.error < alone.error
+
+
+def test_the_command_line_refines_evaluates_and_applies_a_refined_model(pair, tmp_path, gapmix):
+    frame = pd.DataFrame(pair[0][:150], columns=list("abcd"))
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    few = ["--components", "2", "--max-iter", "5", "--refine"]
+    fill_file = ["impute", "in.csv", "-o", "out.csv", "--save-model", "model.safetensors"]
+    assert gapmix(tmp_path, *fill_file, *few).code == 0
+    python = GaussianMixtureImputer(2, max_iter=5, refine="auto", random_state=0)
+    expected = python.fit(frame).impute_frame(frame)
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv"), expected, atol=1e-9)
+    again = gapmix(tmp_path, *fill_file[:2], "-o", "again.csv", "-m", "model.safetensors")
+    assert again.code == 0, again.err
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
+    refused = gapmix(tmp_path, "score", "in.csv", "-o", "s.csv", "--refine")
+    assert refused.code == 2
+    assert "--refine has no effect on densities" in refused.err
+    told = gapmix(tmp_path, "evaluate", "in.csv", *few, "--repeats", "1", "--json")
+    scores = {each["method"]: each for each in json.loads(told.out)["scores"]}
+    assert len(scores["mixture"]["weights"]) == 4
+    assert scores["mixture alone"]["weights"] == []
