@@ -387,9 +387,26 @@ def test_a_regressor_refines_its_targets_and_is_saved(tmp_path):
     assert np.array_equal(load(tmp_path / "model.safetensors").predict(inputs[test]), mean)
 
 
-def test_a_classifier_says_where_labels_are_refined(pair):
-    with pytest.raises(ValueError, match="give them to a GaussianMixtureImputer"):
-        GaussianMixtureClassifier(refine="auto").fit(pair[0], np.arange(400) % 2)
+def test_a_classifier_mixes_probabilities_and_is_saved(tmp_path):
+    truth, x = kinked()
+    rows, labels = x[:, [0, 1, 3]], np.where(np.sin(4 * truth[:, 0]) > 0, "up", "down")
+    train, test = slice(0, 300), slice(300, None)
+    plain = GaussianMixtureClassifier(**FEW).set_params(n_components=1)
+    refined = clone(plain).set_params(refine="auto").fit(rows[train], labels[train])
+    plain.fit(rows[train], labels[train])
+    scores = [each.score(rows[test], labels[test]) for each in (plain, refined)]
+    assert scores[1] > scores[0] + 0.1
+    assert 0 < refined.heads_.heads[0].weight <= 1
+    told = refined.predict_proba(rows[test])
+    np.testing.assert_allclose(told.sum(axis=1), 1.0)
+    alone = np.vstack([refined.predict_proba(rows[[i]]) for i in range(300, 310)])
+    np.testing.assert_allclose(alone, told[:10], atol=1e-9)
+    save(refined, tmp_path / "model.safetensors")
+    assert np.array_equal(load(tmp_path / "model.safetensors").predict_proba(rows[test]), told)
+    noise = clone(refined).fit(rows, np.arange(len(rows)) % 2)
+    without = clone(plain).fit(rows, np.arange(len(rows)) % 2)
+    assert noise.heads_.heads[0].weight == 0.0
+    assert np.array_equal(noise.predict_proba(rows), without.predict_proba(rows))
 
 
 def test_evaluations_show_the_mixture_alone_beside_the_refined_one(pair):

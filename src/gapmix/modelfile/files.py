@@ -31,6 +31,7 @@ from gapmix.estimators.converted import as_imputer
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.regressor import GaussianMixtureRegressor
+from gapmix.heads.using import Heads
 from gapmix.modelfile.estimator import (
     Arrays,
     Content,
@@ -209,17 +210,24 @@ def composed(
             setattr(estimator, name, taken[0] if count is None else taken)
         if mixtures:
             raise ModelFileError(f"{len(mixtures)} mixtures belong to nothing.")
-        if parts == ("mixture_",):
-            mixture, targets = estimator.mixture_, getattr(estimator, "n_targets_", 0)
-            estimator.heads_ = heads_from_arrays(
-                arrays, mixture.n_features_in_, mixture._n_levels, targets
-            )
+        estimator.heads_ = _read_heads(estimator, arrays)
         check(estimator)
         return estimator
 
     nested = {f"mixture.*.{name}" for name in array_names(GaussianMixture, MIXTURE_ARRAYS)}
     own = array_names(cls, (*(f"state.{name}" for name in state), *HEAD_ARRAYS))
     return Codec(cls, to_record, from_record, frozenset(own | nested))
+
+
+def _read_heads(estimator: Any, arrays: Arrays) -> Heads | None:
+    """Return the heads of an estimator; a classifier has one of the label, the last column."""
+    if hasattr(estimator, "mixture_"):
+        mixture, targets = estimator.mixture_, getattr(estimator, "n_targets_", 0)
+        return heads_from_arrays(arrays, mixture.n_features_in_, mixture._n_levels, targets)
+    d, n_levels = estimator.n_features_in_, estimator.mixtures_[0]._n_levels
+    counts = np.append(np.zeros(d, dtype=int) if n_levels is None else n_levels, 0)
+    counts[-1] = len(estimator.mixtures_)
+    return heads_from_arrays(arrays, d + 1, counts, targets=1)
 
 
 def _split(contents: list[Any], arrays: Arrays) -> list[tuple[Content, Arrays]]:
