@@ -1,5 +1,6 @@
 """Heads: what learns from the errors of a mixture, and how much of it is used."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -13,12 +14,22 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LinearRegression
 
-from gapmix import GaussianMixtureImputer
+from gapmix import (
+    GaussianMixtureClassifier,
+    GaussianMixtureImputer,
+    GaussianMixtureRegressor,
+    load,
+    save,
+)
 from gapmix.density import fill
+from gapmix.evaluate import hide_and_score
+from gapmix.evaluate.contenders import beside_itself
 from gapmix.heads.learners import learn, predict, predict_levels
 from gapmix.heads.trees import Trees, find_fault, to_trees
 from gapmix.kernels import twins
+from gapmix.modelfile.heads import heads_from_arrays, heads_to_arrays
 from gapmix.selection.hiding import hide
+from gapmix.storage.recordfile import ModelFileError
 
 FEW = {"n_components": 2, "max_iter": 5, "random_state": 0, "n_jobs": 1}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -299,3 +310,132 @@ def forged(**changes):
 def test_trees_that_cannot_be_are_found_out(changes, said):
     assert said in find_fault(forged(**changes), 2, 1)
     assert find_fault(forged(), 2, 1) == ""
+
+
+def test_a_file_holds_heads_without_pickle_and_gives_the_same_bits(pair, mixed_pair, tmp_path):
+    for rows, imputer in ((pair[0], pair[2]), (mixed_pair[1], mixed_pair[3])):
+        save(imputer, tmp_path / "model.safetensors")
+        again = load(tmp_path / "model.safetensors")
+        assert [each[:5] for each in again.heads_.heads] == [h[:5] for h in imputer.heads_.heads]
+        assert np.array_equal(again.transform(rows), imputer.transform(rows))
+        one, two = (each.sample(rows, 2, random_state=0) for each in (again, imputer))
+        assert np.array_equal(one, two)
+    for name, table in again.probabilities(rows).items():
+        assert np.array_equal(table, imputer.probabilities(rows)[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("view", lambda a: a[:2], "heads.view must have four"),
+        ("view", lambda a: np.zeros_like(a), "every column once"),
+        ("table", lambda a: a * np.nan, "five finite numbers"),
+        ("table", lambda a: a + 7, "belongs to none"),
+        ("table", lambda a: np.where(np.arange(5) == 1, 2.0, a), "weights from 0 to 1"),
+        ("shown", lambda a: a + 99, "a level beyond"),
+        ("levels", lambda a: a + 99, "some of its levels"),
+        ("levels.lengths", lambda a: a + 1, "cannot be divided"),
+        ("n_nodes", lambda a: a * 0, "does not divide"),
+        ("feature", lambda a: a + 99, "a feature beyond"),
+        ("left", lambda a: np.where(a >= 0, 0, a), "not behind it"),
+        ("right", lambda a: a.astype(float), "must be an array of int64"),
+        ("threshold", lambda a: a / 0.0, "not finite"),
+        ("value", lambda a: a[:-1], "differ in length"),
+        ("baseline", lambda a: a * np.inf, "not finite"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_forged_heads_are_refused_with_a_sentence(mixed_pair, name, change, said):
+    imputer = mixed_pair[3]
+    arrays, n_levels = heads_to_arrays(imputer), imputer.mixture_._n_levels
+    assert heads_from_arrays(arrays, 4, n_levels).heads[0].column == 0
+    arrays[f"heads.{name}"] = change(arrays[f"heads.{name}"])
+    with pytest.raises(ModelFileError, match=said):
+        heads_from_arrays(arrays, 4, n_levels)
+
+
+def test_other_learners_are_not_saved_and_the_way_is_named(pair, tmp_path):
+    imputer = clone(pair[2]).set_params(refine=ExtraTreesRegressor(5, random_state=0)).fit(pair[0])
+    with pytest.raises(ModelFileError, match="Fit with refine='auto'"):
+        save(imputer, tmp_path / "model.safetensors")
+    boosted = HistGradientBoostingRegressor(max_iter=5)
+    imputer = clone(pair[2]).set_params(refine=boosted).fit(pair[0])
+    with pytest.raises(ModelFileError, match=r"set_params\(refine='auto'\)"):
+        save(imputer, tmp_path / "model.safetensors")
+    save(imputer.set_params(refine="auto"), tmp_path / "model.safetensors")
+    assert np.array_equal(
+        load(tmp_path / "model.safetensors").transform(pair[0]), imputer.transform(pair[0])
+    )
+
+
+def test_a_regressor_refines_its_targets_and_is_saved(tmp_path):
+    truth, x = kinked()
+    inputs, y = x[:, [0, 1, 3]], truth[:, 2]
+    train, test = slice(0, 300), slice(300, None)
+    plain = GaussianMixtureRegressor(**FEW).fit(inputs[train], y[train])
+    refined = GaussianMixtureRegressor(**FEW, refine="auto").fit(inputs[train], y[train])
+    error = [((each.predict(inputs[test]) - y[test]) ** 2).mean() for each in (plain, refined)]
+    assert error[1] < 0.9 * error[0]
+    mean, std = refined.predict(inputs[test], return_std=True)
+    assert np.array_equal(mean, refined.predict(inputs[test]))
+    assert std.mean() < plain.predict(inputs[test], return_std=True)[1].mean()
+    low, high = refined.predict_quantiles(inputs[test], [0.05, 0.95])
+    assert 0.8 < ((low <= y[test]) & (y[test] <= high)).mean() < 0.99
+    draws = refined.sample_y(inputs[test], 500)
+    assert np.abs((draws.mean(axis=1) - mean) / std).max() < 5 / np.sqrt(500)
+    save(refined, tmp_path / "model.safetensors")
+    assert np.array_equal(load(tmp_path / "model.safetensors").predict(inputs[test]), mean)
+
+
+def test_a_classifier_mixes_probabilities_and_is_saved(tmp_path):
+    truth, x = kinked()
+    rows, labels = x[:, [0, 1, 3]], np.where(np.sin(4 * truth[:, 0]) > 0, "up", "down")
+    train, test = slice(0, 300), slice(300, None)
+    plain = GaussianMixtureClassifier(**FEW).set_params(n_components=1)
+    refined = clone(plain).set_params(refine="auto").fit(rows[train], labels[train])
+    plain.fit(rows[train], labels[train])
+    scores = [each.score(rows[test], labels[test]) for each in (plain, refined)]
+    assert scores[1] > scores[0] + 0.1
+    assert 0 < refined.heads_.heads[0].weight <= 1
+    told = refined.predict_proba(rows[test])
+    np.testing.assert_allclose(told.sum(axis=1), 1.0)
+    alone = np.vstack([refined.predict_proba(rows[[i]]) for i in range(300, 310)])
+    np.testing.assert_allclose(alone, told[:10], atol=1e-9)
+    save(refined, tmp_path / "model.safetensors")
+    assert np.array_equal(load(tmp_path / "model.safetensors").predict_proba(rows[test]), told)
+    noise = clone(refined).fit(rows, np.arange(len(rows)) % 2)
+    without = clone(plain).fit(rows, np.arange(len(rows)) % 2)
+    assert noise.heads_.heads[0].weight == 0.0
+    assert np.array_equal(noise.predict_proba(rows), without.predict_proba(rows))
+
+
+def test_evaluations_show_the_mixture_alone_beside_the_refined_one(pair):
+    contenders = beside_itself({"mixture": clone(pair[2]).set_params(n_components=1)})
+    assert list(contenders) == ["mixture alone", "mixture"]
+    assert beside_itself({"mixture": pair[1]}) == {"mixture": pair[1]}
+    found = hide_and_score(kinked()[0], contenders, n_repeats=1, random_state=0)
+    alone, ours = found.by_column()["2"]
+    assert np.isnan(alone.weight)
+    assert 0 < ours.weight <= 1
+    assert ours.error < alone.error
+
+
+def test_the_command_line_refines_evaluates_and_applies_a_refined_model(pair, tmp_path, gapmix):
+    frame = pd.DataFrame(pair[0][:150], columns=list("abcd"))
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    few = ["--components", "2", "--max-iter", "5", "--refine"]
+    fill_file = ["impute", "in.csv", "-o", "out.csv", "--save-model", "model.safetensors"]
+    assert gapmix(tmp_path, *fill_file, *few).code == 0
+    python = GaussianMixtureImputer(2, max_iter=5, refine="auto", random_state=0)
+    expected = python.fit(frame).impute_frame(frame)
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv"), expected, atol=1e-9)
+    again = gapmix(tmp_path, *fill_file[:2], "-o", "again.csv", "-m", "model.safetensors")
+    assert again.code == 0, again.err
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
+    refused = gapmix(tmp_path, "score", "in.csv", "-o", "s.csv", "--refine")
+    assert refused.code == 2
+    assert "--refine has no effect on densities" in refused.err
+    told = gapmix(tmp_path, "evaluate", "in.csv", *few, "--repeats", "1", "--json")
+    scores = {each["method"]: each for each in json.loads(told.out)["scores"]}
+    assert len(scores["mixture"]["weights"]) == 4
+    assert scores["mixture alone"]["weights"] == []

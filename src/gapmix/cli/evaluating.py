@@ -14,10 +14,10 @@ from gapmix.cli.fitting import make_imputer, name_categories, rows_of
 from gapmix.cli.reading import read_table, require_columns
 from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.evaluate.compare import MAX_ROWS, hide_and_score
-from gapmix.evaluate.contenders import default_imputers
+from gapmix.evaluate.contenders import beside_itself, default_imputers
 from gapmix.evaluate.levels import Calibration
 from gapmix.evaluate.ranking import Ranked
-from gapmix.evaluate.scores import COVERAGES, OURS, Evaluation, Overall
+from gapmix.evaluate.scores import ALONE, COVERAGES, OURS, Evaluation, Overall
 from gapmix.fitting.progress import Event, listening
 from gapmix.selection.sizes import measure_spread
 from gapmix.tables.dialect import TableError
@@ -39,6 +39,7 @@ class MethodScore(NamedTuple):
     relative_wrong: float = math.nan  # the same, 1 for the most frequent level
     level_log_score: float = math.nan  # mean log probability of the true level
     sure: float = math.nan  # mean probability of the levels filled in
+    weights: tuple[float, ...] = ()  # of the heads of the columns, if it is refined
 
 
 class Evaluated(NamedTuple):
@@ -73,7 +74,7 @@ def evaluate(
 
     `methods` are those compared; none stands for all.
     """
-    chosen = _choose(methods)
+    chosen = _choose(methods, fitting)
     watch.plan("reading", *chosen * repeats)
     table = read_table(path, reading, watch)
     require_columns(table)
@@ -89,6 +90,7 @@ def evaluate(
     if len(x) > MAX_ROWS:
         watch.note(Note(f"Evaluated on {MAX_ROWS:,} rows drawn from {len(x):,}."))
     every = default_imputers(fitting.seed, mixed=named if mixed else False) | {OURS: ours}
+    every = beside_itself(every)
     try:
         with _showing(watch, repeats, fitting.max_iter) as tell:
             found = hide_and_score(
@@ -124,9 +126,9 @@ def evaluate(
     )
 
 
-def _choose(methods: tuple[str, ...]) -> tuple[str, ...]:
+def _choose(methods: tuple[str, ...], fitting: Fitting) -> tuple[str, ...]:
     """Return the methods asked for, in the order of the table of results; none asks for all."""
-    known = tuple(default_imputers())
+    known = tuple(beside_itself({**default_imputers(), OURS: make_imputer(fitting)}))
     for name in methods:
         if name not in known:
             raise CallError(f"--methods: {quote(name)} is not one of {', '.join(known)}.")
@@ -146,7 +148,9 @@ def _showing(watch: Watch, repeats: int, max_iter: int) -> Iterator[Callable[[st
             watch.stage(text, max_iter, part=method)
 
     def hear(event: Event) -> bool:
-        return at_work == OURS and watch.iteration(event)  # others count levels by a mixture of one
+        return at_work in (ALONE, OURS) and watch.iteration(
+            event
+        )  # others count levels by a mixture of one
 
     def hear_steps(what: str, done: int, total: int) -> None:
         watch.piece(done, total, what)
@@ -170,6 +174,9 @@ def _score_methods(found: Evaluation, columns: list[str]) -> tuple[MethodScore, 
             each.wrong / majority if majority > 0 else np.nan,
             each.level_log_score,
             each.sure,
+            tuple(parts[name][place].weight if name in parts else np.nan for name in columns)
+            if np.isfinite(each.weight)
+            else (),
         )
         for place, each in enumerate(found.overall())
     )

@@ -129,6 +129,7 @@ def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:
     return GaussianMixtureImputer(
         "auto" if fitting.components is None else fitting.components,
         effort=fitting.effort,
+        refine="auto" if fitting.refine else None,
         covariance_type=fitting.covariance_type,
         n_factors=fitting.n_factors,
         n_init=fitting.starts,

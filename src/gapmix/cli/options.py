@@ -25,10 +25,9 @@ SHOWN = Group("What is shown", sort_key=5)
 DEFAULTS = Fitting()
 OF_A_FIT = (  # what a model that was fitted before is not changed by
     *("columns", "leave_out", "categories", "components", "effort", "covariance", "starts"),
-    "n_factors",
-    *("max_iter", "tol", "strict", "plots"),
+    *("n_factors", "refine", "max_iter", "tol", "strict", "plots"),
 )
-OF_FILLING = ("bounds", "no_limits", "keep")
+OF_FILLING = ("bounds", "no_limits", "keep", "refine")
 WITH_MODEL = "with --model, which is applied as it was fitted"
 
 
@@ -159,6 +158,10 @@ class FitOptions:
         Literal["quick", "default", "best"],
         Parameter(help="Work to find it: none (one Gaussian), some, or minutes", group=MODEL),
     ] = "default"
+    refine: Annotated[
+        bool,
+        flag("Let boosted trees correct the mixture where that pays, as --effort best does", MODEL),
+    ] = False
     covariance: Annotated[
         Literal["auto", "full", "tied", "diag", "spherical", "factor", "ppca"],
         Parameter(
@@ -221,6 +224,7 @@ class FitOptions:
             plots,
             self.effort,
             self.n_factors,
+            self.refine,
         )
 
 

@@ -36,6 +36,7 @@ class Fitting(NamedTuple):
     plots: Path | None = None  # folder for pictures
     effort: str = "default"  # of finding the number of components
     n_factors: int | str = "auto"  # of covariances that have factors
+    refine: bool = False  # whatever the effort
 
 
 class Streaming(NamedTuple):

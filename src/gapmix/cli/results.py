@@ -290,11 +290,16 @@ def _evaluated(result: Any, verbose: bool) -> Any:
     columns.add_column("column", no_wrap=True, overflow="ellipsis")
     for score in result.scores:
         columns.add_column(score.method, justify="right", no_wrap=True)
+    weights = next((score.weights for score in result.scores if score.weights), ())
+    if weights:
+        columns.add_column("refined by", justify="right", no_wrap=True)
     for j, name in enumerate(result.columns):
         errors = [score.by_column[j] for score in result.scores]
         lowest = _lowest(errors)
         columns.add_row(
-            Text(clean(name)), *(Text(_error(e, 3), "bold" if e == lowest else "") for e in errors)
+            Text(clean(name)),
+            *(Text(_error(e, 3), "bold" if e == lowest else "") for e in errors),
+            *((_error(weights[j], 2),) if weights else ()),
         )
     failed = [f"{each.method}: {each.problem}" for each in result.scores if each.problem]
     sure = [_calibration(result.calibration)] if result.calibration else []

@@ -198,7 +198,12 @@ def _fit(
     path: str | Path, reading: Reading, fitting: Fitting, how: Streaming, watch: Watch
 ) -> PiecesAndModel:
     place = check_path(path)
-    for option, given in (("--missing-values", reading.missing_values), ("--plots", fitting.plots)):
+    of_all = (
+        ("--missing-values", reading.missing_values),
+        ("--plots", fitting.plots),
+        ("--refine", fitting.refine),
+    )
+    for option, given in of_all:
         if given:
             raise CallError(f"{option} {WHOLE}")
     layout = read_layout(place)
@@ -207,7 +212,7 @@ def _fit(
     schema = describe_columns(place, layout, reading.roles, _memory(reading), running, watch)
     table = open_pieces(place, layout, schema, feature_names(schema), _memory(reading))
     imputer = make_imputer(fitting).set_params(
-        bounds=read_bounds(fitting.bounds, schema), shapes=None
+        bounds=read_bounds(fitting.bounds, schema), shapes=None, refine=False
     )
     coded = _code(table)
     ear, names = Ear(watch), feature_names(schema)
@@ -353,6 +358,10 @@ def _match(
         raise CallError(
             "The model has categories as version 0.1 saved them, which "
             f"{WHOLE.replace('leave it out, or read', 'read')}"
+        )
+    if imputer.heads_ is not None and imputer.heads_.at_work():
+        raise CallError(
+            f"The model is refined, which {WHOLE.replace('leave it out, or read', 'read')}"
         )
     own = any(column.marks for column in schema.columns)
     if reading.missing_values or own or marks_of(imputer).numbers:

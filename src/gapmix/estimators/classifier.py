@@ -11,10 +11,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from gapmix.categories import split_table
+from gapmix import density
+from gapmix.categories import TINY, split_table
 from gapmix.estimators.base import MixtureBased, warn_of_stops
 from gapmix.estimators.labels import find_classes, read_labels, read_priors
 from gapmix.estimators.levels import count_levels, only_numbers, warn_of_rare
+from gapmix.estimators.refined import read_refine
 from gapmix.estimators.validation import (
     column_names,
     keeping_last_fit,
@@ -22,9 +24,21 @@ from gapmix.estimators.validation import (
     read_weights,
 )
 from gapmix.estimators.warning import warn_codes, warn_of_unknown
+from gapmix.fitting.fitted import Fitted, density_of
 from gapmix.fitting.matrix import are_useful, check_reach, measure_units
-from gapmix.selection.choose import Task, choose
-from gapmix.selection.classes import find_exponent, pool, score_classes, share_out
+from gapmix.heads.features import make_features
+from gapmix.heads.fitting import fit_heads
+from gapmix.heads.learners import choose_learners, predict_levels
+from gapmix.heads.using import Heads
+from gapmix.selection.choose import Task, Wanted, choose
+from gapmix.selection.classes import (
+    find_exponent,
+    join_classes,
+    pool,
+    score_classes,
+    share_out,
+    temper,
+)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -46,7 +60,12 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         with 'best', while it pays.
     effort : {'quick', 'default', 'best'}, default='default'
         How much time the choice with 'auto' may take: 'quick' fits one component, 'best' compares
-        larger sizes on more rows, climbs longer and unites three fits of every size it keeps.
+        larger sizes on more rows, climbs longer, unites three fits of every size it keeps, and
+        refines.
+    refine : None, 'auto', False or classifier, default=None
+        Learn the classes from rows that the mixtures filled, too, and mix the probabilities as far
+        as that pays on rows that the learner has not seen: 'auto' by boosted trees, or a classifier
+        of your own. None leaves it to `effort`, False does without.
     priors : array-like of shape (n_classes,) or None, default=None
         Probabilities of the classes; None takes their shares of the (weighted) rows.
     class_weight : dict, 'balanced' or None, default=None
@@ -89,6 +108,9 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
     rare_levels_ : list of ndarray
         Of each category, the levels that are rare in some class; see
         :class:`gapmix.GaussianMixture`.
+    heads_ : Heads or None
+        What refines the mixtures: `heads_.heads` has a record with the weight, from 0 to 1, and the
+        mean log probability of true classes before and after.
     priors_ : ndarray of shape (n_classes,)
         Probabilities of the classes.
     exponent_ : float
@@ -118,6 +140,7 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
     class_weight: Any = None
     use_unlabelled: bool = False
     calibrate: bool = True
+    heads_ = None  # of models of earlier files
 
     # ---------------------------------------------------------------- fitting
 
@@ -193,8 +216,24 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         self.selection_ = [each.candidates for each in chosen]
         self.priors_ = priors
         self.exponent_ = exponent
+        named = np.column_stack([x, np.where(code < 0, np.nan, code)])
+        self.heads_ = self._fit_heads(wanted, Task(named, weight, [*names, "the label"]), fits)
         self.n_iter_ = max(fitted.n_iter for fitted in fits)
         return self
+
+    def _fit_heads(self, wanted: Wanted, task: Task, fits: list[Fitted]) -> Heads | None:
+        asked = read_refine(self.refine, wanted.effort)
+        if asked is None:
+            return None
+        joint = join_classes(fits, self.priors_)
+        return fit_heads(
+            wanted,
+            task._replace(n_levels=joint.n_levels),
+            joint,
+            choose_learners(asked, wanted.seed),
+            [self.n_features_in_],
+            lambda shares: temper(shares, self.priors_, self.exponent_),
+        )
 
     def _refuse_small_classes(self, classes: np.ndarray, tasks: list[Task]) -> None:
         """Raise an error that names a class with too few rows for a mixture."""
@@ -226,7 +265,17 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         """Return the log probability of each class given what a row shows, (n, n_classes)."""
         log_prob = self._log_prob(X)
         joint = self.exponent_ * log_prob + np.log(self.priors_)
-        return np.asarray(log_softmax(joint, axis=1))
+        told: np.ndarray = log_softmax(joint, axis=1)
+        if self.heads_ is None or not self.heads_.at_work():
+            return told
+        x = read_table(self, X, reset=False)
+        x = np.column_stack([x, np.full(len(x), np.nan)])
+        whole = join_classes([each._fitted() for each in self.mixtures_], self.priors_)
+        filled = density.fill(density_of(whole, self.n_jobs), x, spread=True)
+        (head, learner), *_ = self.heads_.at_work()
+        features = make_features(self.heads_.view, head.column, filled, np.isnan(x))
+        learned = predict_levels(learner, features, len(self.classes_))
+        return np.log(np.maximum((1.0 - head.weight) * np.exp(told) + head.weight * learned, TINY))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class given what a row shows, (n, n_classes)."""

@@ -334,7 +334,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         """
         x = self._read(X)
         names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
-        found = self._tell(x).levels
+        found = self._tell(x).levels if self.categories_ else ()
         return {
             name: as_frame_like(X, values, levels)
             for name, values, levels in zip(

@@ -10,11 +10,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gapmix import density
-from gapmix.estimators import checks
+from gapmix.estimators import checks, refined
 from gapmix.estimators.base import MixtureBased, warn_of_stops
 from gapmix.estimators.bounds import find_constants
 from gapmix.estimators.levels import count_levels, only_numbers, warn_of_rare
 from gapmix.estimators.random import make_rng
+from gapmix.estimators.refined import read_refine
 from gapmix.estimators.validation import (
     column_names,
     keeping_last_fit,
@@ -24,6 +25,8 @@ from gapmix.estimators.validation import (
 )
 from gapmix.estimators.warning import warn_codes, warn_of_unknown
 from gapmix.fitting.matrix import check_reach
+from gapmix.heads.fitting import fit_heads
+from gapmix.heads.learners import choose_learners
 from gapmix.selection.choose import Task, choose
 
 
@@ -44,7 +47,12 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         with 'best', while it pays.
     effort : {'quick', 'default', 'best'}, default='default'
         How much time the choice with 'auto' may take: 'quick' fits one component, 'best' compares
-        larger sizes on more rows, climbs longer and unites three fits of every size it keeps.
+        larger sizes on more rows, climbs longer, unites three fits of every size it keeps, and
+        refines.
+    refine : None, 'auto', False or regressor, default=None
+        Learn what the mixture predicts wrongly, and correct it as far as that pays on rows that
+        the learner has not seen: 'auto' by boosted trees, or a regressor of your own. None leaves
+        it to `effort`, False does without.
     categorical_features : 'from_dtype', names, numbers or mask of columns of X, or None
         Which columns of X are categories; default='from_dtype', as in
         :class:`gapmix.GaussianMixture`.
@@ -68,6 +76,9 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         The joint density: the columns of X, then those of y.
     selection_ : tuple of Candidate
         The sizes tried; empty if no sizes were compared.
+    heads_ : Heads or None
+        What refines the mixture: `heads_.heads` has a record for each target with its weight, from
+        0 to 1, and the error before and after.
     n_components_ : int
         Number of components of the mixture.
     categories_ : list of ndarray
@@ -102,6 +113,8 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     >>> model.predict_quantiles([[1.0, np.nan]], [0.05, 0.95]).shape
     (2, 1)
     """
+
+    heads_ = None  # of models of earlier files
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -148,6 +161,11 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         task = Task(joint, weight, all_names, target_columns=at_end, n_levels=n_levels)
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
+        asked = read_refine(self.refine, wanted.effort)
+        self.heads_ = None
+        if asked is not None:
+            learners = choose_learners(asked, wanted.seed)
+            self.heads_ = fit_heads(wanted, task, chosen.fitted, learners, at_end.tolist())
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
         warn_of_rare([self.mixture_], all_names)
         self.selection_ = chosen.candidates
@@ -161,7 +179,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return E[y | x_o] of each row, and with `return_std` the standard deviation of y."""
         joint = self._joint(X)
-        filled = density.fill(self._density(), joint, spread=return_std)
+        filled = refined.tell(self._density(), self.heads_, joint, spread=return_std)
         mean = self._targets(filled.mean, self.constant_)
         still = np.where(np.isnan(self.constant_), np.nan, 0.0)
         return (mean, self._targets(filled.std, still)) if return_std else mean
@@ -178,7 +196,8 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         if wanted.ndim != 1 or not wanted.size or not ((wanted > 0) & (wanted < 1)).all():
             raise wrong
         joint = self._joint(X)
-        return self._targets(density.quantiles(self._density(), joint, wanted), self.constant_)
+        values = refined.quantiles(self._density(), self.heads_, joint, wanted)
+        return self._targets(values, self.constant_)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Return draws of y given x_o, the draws along the last axis.
@@ -188,7 +207,8 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         """
         checks.check_positive_int("n_samples", n_samples)
         joint = self._joint(X)
-        drawn = density.draw(self._density(), joint, n_samples, make_rng(random_state))
+        rng = make_rng(random_state)
+        drawn = refined.draw(self._density(), self.heads_, joint, n_samples, rng)
         draws = self._targets(drawn, self.constant_)
         return np.moveaxis(draws, 0, -1)
 

@@ -10,9 +10,11 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.preprocessing import StandardScaler
 
 from gapmix.estimators.imputer import GaussianMixtureImputer
+from gapmix.estimators.refined import read_refine
 from gapmix.estimators.validation import to_matrix
-from gapmix.evaluate.scores import OURS
+from gapmix.evaluate.scores import ALONE, OURS
 from gapmix.fitting.progress import counter
+from gapmix.selection.effort import EFFORTS
 
 ROWS_AT_ONCE = 500  # filled by k-NN
 
@@ -53,6 +55,15 @@ def default_imputers(random_state: Any = None, *, mixed: Any = False) -> dict[st
     categories = "from_dtype" if mixed is True else mixed
     ours = GaussianMixtureImputer(categorical_features=categories, random_state=random_state)
     return {name: _WithMode(each, categories) for name, each in rivals.items()} | {OURS: ours}
+
+
+def beside_itself(imputers: dict[str, Any]) -> dict[str, Any]:
+    """Return contenders with the mixture alone before ours, if ours is refined by heads."""
+    ours = imputers[OURS]
+    if read_refine(ours.refine, EFFORTS[ours.effort]) is None:
+        return imputers
+    rivals = {name: each for name, each in imputers.items() if name != OURS}
+    return {**rivals, ALONE: clone(ours).set_params(refine=False), OURS: ours}
 
 
 class _WithMode(TransformerMixin, BaseEstimator):

@@ -56,12 +56,15 @@ def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray
             log_score = _log_scores(contender, truth, shown, hidden, spread)
             coverage = _coverages(contender, truth, shown, hidden)
             sure = _probabilities(contender, truth, shown)
+            heads = getattr(contender, "heads_", None)
+            weights = {} if heads is None else {h.column: h.weight for h in heads.heads}
     except Exception as error:  # whatever goes wrong in a contender is a result, not the end
         seconds = time.perf_counter() - began
         lines = str(error).strip().splitlines()
         problem = f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
         filled, problems = np.full_like(x, np.nan), [problem] * d
         log_score, coverage, sure = np.full(d, np.nan), np.full((2, d), np.nan), {}
+        weights = {}
     scores, levels = [], []
     for j in np.flatnonzero(hidden.any(axis=0)).tolist():
         cells = hidden[:, j]
@@ -94,6 +97,7 @@ def score(name: str, imputer: Any, repeat: int, truth: Truth, hidden: np.ndarray
                 problems[j],
                 wrong,
                 float(np.mean(sure[j][cells])) if j in sure and not problems[j] else np.nan,
+                weights.get(j, np.nan),
             )
         )
     return Judged(scores, levels, _miss(name, repeat, truth, filled, hidden, spread, problems))

@@ -13,6 +13,7 @@ from gapmix.wording import align, count
 
 COVERAGES = (0.5, 0.9)  # of the intervals that are judged
 OURS = "mixture"  # what contenders call it
+ALONE = "mixture alone"  # the same without its heads, if it has some
 
 
 class Score(NamedTuple):
@@ -43,6 +44,7 @@ class Score(NamedTuple):
     wrong: float = np.nan  # share of hidden cells of a category that got another level; it has no
     # error, and a log score without units
     sure: float = np.nan  # mean probability of the levels filled in; 1 - wrong if it is right
+    weight: float = np.nan  # of the head of the column, if the imputer refines
 
 
 class Overall(NamedTuple):
@@ -70,6 +72,7 @@ class Overall(NamedTuple):
     wrong: float = np.nan  # of categories, the share of hidden cells that got another level
     sure: float = np.nan  # and the mean probability of the levels filled in
     level_log_score: float = np.nan  # and the mean log probability of the true level
+    weight: float = np.nan  # of heads, if the imputer refines
 
 
 class Evaluation(NamedTuple):
@@ -216,6 +219,7 @@ def _gather(scores: list[Score]) -> Overall:
         _weighted(
             [np.nan if np.isnan(score.wrong) else score.log_score for score in scores], n_hidden
         ),
+        _weighted([score.weight for score in scores], n_hidden),
     )
 
 

@@ -49,9 +49,9 @@ def make_view(x: np.ndarray, weight: np.ndarray, n_levels: np.ndarray | None) ->
 
 def _frequent(codes: np.ndarray, weight: np.ndarray, n_levels: int) -> np.ndarray:
     """Return the levels of a category that are shown, the most frequent first."""
-    known = ~np.isnan(codes)
-    if n_levels == 0 or not known.any():
+    if n_levels == 0:
         return np.empty(0, dtype=np.int64)
+    known = ~np.isnan(codes)
     count = np.bincount(codes[known].astype(int), weight[known], n_levels)
     return np.argsort(-count, kind="stable")[:MOST_LEVELS].astype(np.int64)
 

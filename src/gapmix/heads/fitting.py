@@ -7,7 +7,7 @@ on known cells are those it makes on gaps, and the weight is what its correction
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,12 +58,14 @@ def fit_heads(
     fitted: Fitted,
     learners: Learners,
     columns: Sequence[int] | None = None,
+    temper: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Heads:
     """Return heads on a mixture fitted to the rows of a task.
 
     `columns` are those that get heads, and are hidden together; without them, every column that
     has gaps gets one, and is hidden by itself: one without gaps has none to fill, and of new rows
-    that have gaps there it keeps the mixture's filling.
+    that have gaps there it keeps the mixture's filling. `temper` is what probabilities of levels
+    become before they are used, and so what heads must be better than.
     """
     rng = np.random.default_rng([wanted.seed, 2])
     task = sample_rows(only_useful(task), rng, MAX_ROWS)
@@ -80,7 +82,10 @@ def fit_heads(
         # Learners have small tables: one thread for each of them, not many for one.
         with threadpool_limits(1, user_api="openmp"):
             hidden = [j] if columns is None else list(columns)
-            return fit_head(look(task, view, models, fold, j, hidden), j, learners)
+            known = look(task, view, models, fold, j, hidden)
+            if temper is not None:
+                known = known._replace(shares=temper(known.shares))
+            return fit_head(known, j, learners)
 
     with open_engine(wanted.running.n_jobs) as engine:
         return Heads(view, tuple(engine.map(work, able)))
@@ -104,7 +109,11 @@ def deal(task: Task, rng: np.random.Generator) -> np.ndarray:
 def leave_out(wanted: Wanted, task: Task, fitted: Fitted, fold: np.ndarray) -> list[Density]:
     """Return for each fold the mixture, fitted on from where it stands without the fold's rows."""
     brief = wanted._replace(
-        spec=wanted.spec._replace(max_iter=min(N_ITER, wanted.spec.max_iter), n_init=1),
+        spec=wanted.spec._replace(
+            max_iter=min(N_ITER, wanted.spec.max_iter),
+            n_init=1,
+            covariance_type=fitted.parameters.structure,
+        ),
         running=wanted.running._replace(verbose=0),
     )
     models = []

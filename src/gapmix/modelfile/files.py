@@ -31,6 +31,7 @@ from gapmix.estimators.converted import as_imputer
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.regressor import GaussianMixtureRegressor
+from gapmix.heads.using import Heads
 from gapmix.modelfile.estimator import (
     Arrays,
     Content,
@@ -41,6 +42,7 @@ from gapmix.modelfile.estimator import (
     rebuild,
     require_same,
 )
+from gapmix.modelfile.heads import HEAD_ARRAYS, heads_from_arrays, heads_to_arrays
 from gapmix.modelfile.mixture import MIXTURE_ARRAYS, mixture_from_record, mixture_to_record
 from gapmix.modelfile.validity import (
     check_classifier,
@@ -168,7 +170,9 @@ def composed(
     """Return the codec of an estimator made of fitted mixtures; see the top of this module."""
 
     def to_record(estimator: Any) -> tuple[Content, Arrays]:
+        of_heads = heads_to_arrays(estimator)
         content, arrays = describe(estimator)
+        arrays.update(of_heads)
         content["state"] = {
             name: encode(getattr(estimator, name), f"state.{name}", arrays)
             for name in state
@@ -206,12 +210,24 @@ def composed(
             setattr(estimator, name, taken[0] if count is None else taken)
         if mixtures:
             raise ModelFileError(f"{len(mixtures)} mixtures belong to nothing.")
+        estimator.heads_ = _read_heads(estimator, arrays)
         check(estimator)
         return estimator
 
     nested = {f"mixture.*.{name}" for name in array_names(GaussianMixture, MIXTURE_ARRAYS)}
-    own = array_names(cls, tuple(f"state.{name}" for name in state))
+    own = array_names(cls, (*(f"state.{name}" for name in state), *HEAD_ARRAYS))
     return Codec(cls, to_record, from_record, frozenset(own | nested))
+
+
+def _read_heads(estimator: Any, arrays: Arrays) -> Heads | None:
+    """Return the heads of an estimator; a classifier has one of the label, the last column."""
+    if hasattr(estimator, "mixture_"):
+        mixture, targets = estimator.mixture_, getattr(estimator, "n_targets_", 0)
+        return heads_from_arrays(arrays, mixture.n_features_in_, mixture._n_levels, targets)
+    d, n_levels = estimator.n_features_in_, estimator.mixtures_[0]._n_levels
+    counts = np.append(np.zeros(d, dtype=int) if n_levels is None else n_levels, 0)
+    counts[-1] = len(estimator.mixtures_)
+    return heads_from_arrays(arrays, d + 1, counts, targets=1)
 
 
 def _split(contents: list[Any], arrays: Arrays) -> list[tuple[Content, Arrays]]:

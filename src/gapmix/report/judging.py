@@ -6,7 +6,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from gapmix.evaluate.compare import hide_and_score
-from gapmix.evaluate.contenders import default_imputers
+from gapmix.evaluate.contenders import beside_itself, default_imputers
 from gapmix.evaluate.levels import Calibration, Confusion
 from gapmix.evaluate.scores import OURS, Evaluation, Overall
 from gapmix.report.subject import Subject, contender
@@ -48,6 +48,7 @@ def judge(subject: Subject) -> Judged | str:
     methods = default_imputers(subject.seed, mixed=categories or False)
     ours = contender(subject.imputer, columns, categories)
     methods[OURS] = ours.set_params(random_state=subject.seed)
+    methods = beside_itself(methods)
     try:
         # Small matrices: threads of BLAS would only wait for each other.
         with threadpool_limits(1, user_api="blas"):

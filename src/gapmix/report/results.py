@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gapmix.evaluate.ranking import Ranked
-from gapmix.evaluate.scores import OURS, Overall
+from gapmix.evaluate.scores import ALONE, OURS, Overall
 from gapmix.report.filling import MAX_PANELS, ColumnFilled, FilledFacts
 from gapmix.report.gaps import TableFacts
 from gapmix.report.judging import Judged
@@ -22,6 +22,7 @@ METHODS = {
     "mean": "mean: the column's mean",
     "k-NN": "k-NN: the nearest rows",
     "iterative": "iterative: regressions in turn",
+    ALONE: "mixture alone: this model, not refined",
     OURS: "mixture: this model",
 }
 
@@ -119,6 +120,7 @@ def write_judged(judged: Judged | str, subject: Subject) -> dict[str, Any]:
         ],
         "picture": _draw_errors(judged, subject.names),
         "headers": [each.imputer for each in overall],
+        "refined": bool(np.isfinite(judged.ours.weight)),
         "columns": [
             _write_column(label(subject.names[j]), them)
             for j, them in list(judged.by_column.items())[:MAX_TABLE]
@@ -263,6 +265,7 @@ def _write_column(name: str, them: tuple[Overall, ...]) -> dict[str, Any]:
             for error in errors
         ],
         "coverage": percent(ours.coverage_90),
+        "weight": "" if np.isnan(ours.weight) else f"{ours.weight:.2f}",
     }
 
 

@@ -78,4 +78,4 @@ def contender(
     kept = [each.n_components for each in imputer.selection_ if each.share > 0]
     if kept:
         changed["max_components"] = max(kept)
-    return GaussianMixtureImputer(**{**imputer.get_params(), **changed})
+    return GaussianMixtureImputer(**{**imputer.get_params(deep=False), **changed})

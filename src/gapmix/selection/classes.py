@@ -13,6 +13,7 @@ from gapmix.density import Density
 from gapmix.fitting.fitted import Fitted, density_of
 from gapmix.selection.choose import Chosen, Task, Wanted, fit_size, read_rows
 from gapmix.structures import STRUCTURES
+from gapmix.structures.mixtures import unite
 
 COOLEST, HOTTEST = 0.02, 1.5  # range of the exponent that calibrates densities
 MAX_ROUNDS = 20  # of sharing unlabelled rows among classes
@@ -100,3 +101,30 @@ def share_out(
             totals = own + loose.weight @ share
             priors = totals / totals.sum()
     return fits, priors
+
+
+def join_classes(fits: Sequence[Fitted], priors: np.ndarray) -> Fitted:
+    """Return the mixtures of all classes as one, of the columns and of the label after them.
+
+    The label is a category, which every component is sure of.
+    """
+    parameters = unite([each.parameters for each in fits], priors)
+    owner = np.repeat(np.arange(len(fits)), [len(each.parameters.weights) for each in fits])
+    tables = (*parameters.categories, np.eye(len(fits))[owner])
+    n_levels = fits[0].n_levels
+    if n_levels is None:
+        n_levels = np.zeros(parameters.means.shape[1], dtype=int)
+    return fits[0]._replace(
+        parameters=parameters._replace(categories=tables),
+        n_levels=np.append(n_levels, len(fits)),
+        target=None,
+        center=None,
+        rare=(),
+    )
+
+
+def temper(shares: np.ndarray, priors: np.ndarray, exponent: float) -> np.ndarray:
+    """Return probabilities of classes (n, C) as they are if densities are raised to a power."""
+    with np.errstate(divide="ignore"):
+        joint = exponent * (np.log(shares) - np.log(priors)) + np.log(priors)
+    return np.asarray(softmax(joint, axis=1))
