@@ -349,7 +349,7 @@ OWN = [
         "imputer",
         "bounds",
         {3: (0, 1)},
-        "bounds name the column 3, which the table has not. It has 0 to 2.",
+        "bounds name the column 3, but the table has no such column. It has 0 to 2.",
     ),
     (
         "imputer",

@@ -430,7 +430,7 @@ def test_a_summary_tells_what_was_filled_and_how_sure_and_details_only_if_asked(
     told = json.loads(gapmix(tmp_path, *fill, "--components", "2", "--json").out)["sure"]
     assert 0.7 < told["explained"] < 1
     assert 0.8 < told["probability"] < 1
-    jargon = ("Log-likelihood", "Stopped because", "component", "united", "mixture")
+    jargon = ("Log-likelihood", "Stopped because", "component", "averaged", "mixture")
     assert not any(word in said for word in jargon)
     said = gapmix(tmp_path, *fill, "--verbose").err
     assert all(word in said for word in jargon)

@@ -217,7 +217,7 @@ def test_what_is_no_category_is_told_by_name(tmp_path):
         GaussianMixture(2).fit(source)
     with pytest.raises(ValueError, match=r"Column .name. holds text, not numbers\. Name it in"):
         GaussianMixture(2, categorical_features=None).fit(source)
-    with pytest.raises(ValueError, match="names the column 'none', which X has not"):
+    with pytest.raises(ValueError, match="names the column 'none', but X has no such column"):
         GaussianMixture(2, categorical_features=["none"]).fit(source)
     written = make_source("parquet", frame.assign(name=["1", "2"] * 100), tmp_path)
     with pytest.raises(ValueError, match="'name' holds numbers written as text, like '1'"):

@@ -303,7 +303,7 @@ def test_columns_are_named_numbered_or_masked():
     assert filled.dtype == object
     assert set(filled[:, 1]) == {3.0, 4.0, 5.0}
     assert by_name.impute(named)["v"].dtype == float
-    with pytest.raises(ValueError, match="names the column 'w', which X has not"):
+    with pytest.raises(ValueError, match="names the column 'w', but X has no such column"):
         GaussianMixture(categorical_features=["w"]).fit(named)
     with pytest.raises(ValueError, match="a mask of 3 columns"):
         GaussianMixture(categorical_features=[True, False, True]).fit(x)

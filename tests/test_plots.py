@@ -245,7 +245,7 @@ def values(ax):
 
 def test_every_size_is_drawn_and_the_chosen_ones_are_ringed():
     ax = draw(plot_selection(TRIED))
-    assert ax.get_title(loc="left") == "3 sizes tried; united: 2 and 5 components (7 in all)"
+    assert ax.get_title(loc="left") == "3 sizes tried; averaged: 2 and 5 components (7 in all)"
     error, score = ax.child_axes
     assert values(error) == [[[2, 0.7], [5, 0.8]], [[1, 0.9], [2, 0.7], [5, 0.8]]]
     assert values(score) == [[[2, -1.0], [5, -1.1]], [[1, -1.3], [2, -1.0], [5, -1.1]]]

@@ -159,7 +159,7 @@ def _tell_sure(sure: Any, tested: str) -> str:
     if sure is not None and not tested and math.isfinite(sure.explained):
         share = percent(sure.explained)
         parts.append(
-            f"the rest of its row settles {share} of a number's variance (0 %: a guess), by the "
+            f"the rest of its row explains {share} of a number's variance (0 %: a guess), by the "
             "model's own account"
         )
     if sure is not None and math.isfinite(sure.probability):
@@ -359,7 +359,7 @@ def _informed(result: Any, verbose: bool) -> Any:
     if verbose or not result.converged:
         rows.append(("Stopped because", result.stop_reason))
     if verbose:
-        density = f"{result.log_likelihood:.4f} per row, after {result.n_iter} iterations"
+        density = f"{result.log_likelihood:.4f} per row, after {count(result.n_iter, 'iteration')}"
         rows.append(("Log-likelihood", density))
     table = _plain_table(title)
     table.add_column("share of rows", no_wrap=True, overflow="ellipsis")

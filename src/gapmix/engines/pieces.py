@@ -52,7 +52,7 @@ from gapmix.starts.kmeans import MAX_SAMPLE
 from gapmix.structures import STRUCTURES
 from gapmix.threads import count_threads
 from gapmix.units import Scaling
-from gapmix.wording import Advised
+from gapmix.wording import Advised, count
 
 SAMPLE_PER_NUMBER = 10  # sampled rows for each mean to be found: K d of them
 STATE_COPIES = 8  # of the parameters, between two passes
@@ -323,7 +323,7 @@ def _refuse_little_memory(
     if needed > source.memory:
         raise ValueError(
             f"memory={source.memory / 1e6:,.0f} MB is too little for {source.d:,} columns and "
-            f"{spec.n_components} components on {count_threads(n_jobs)} threads: "
+            f"{count(spec.n_components, 'component')} on {count(count_threads(n_jobs), 'thread')}: "
             f"parameters, sums and a few rows take {needed / 1e6:,.0f} MB. Allow more memory, or "
             "use fewer columns or components."
         )

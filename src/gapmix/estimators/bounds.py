@@ -57,7 +57,7 @@ def find_column(option: str, column: Any, d: int, feature_names: np.ndarray | No
         return int(column)
     known = "0 to " + str(d - 1) if feature_names is None else ", ".join(map(repr, feature_names))
     raise ValueError(
-        f"{option} name the column {column!r}, which the table has not. It has {known}."
+        f"{option} name the column {column!r}, but the table has no such column. It has {known}."
     )
 
 

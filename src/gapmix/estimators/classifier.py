@@ -54,7 +54,7 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
     n_components : int or 'auto', default='auto'
         Components per class. 'auto' compares a growing range on rows held out, class by class.
     average : bool, default=True
-        With 'auto', unite the best sizes, up to three; False keeps the best alone.
+        With 'auto', average the best sizes, up to three; False keeps the best alone.
     max_components : int or None, default=None
         With 'auto', the largest size to try; None leaves it to `effort`, which goes up to 55, or 89
         with 'best', while it pays.

@@ -69,7 +69,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     n_components : int or 'auto', default='auto'
         Number of components. 'auto' compares a growing range of sizes on hidden cells.
     average : bool, default=True
-        With 'auto', unite the best sizes, up to three; False keeps the best alone.
+        With 'auto', average the best sizes, up to three; False keeps the best alone.
     max_components : int or None, default=None
         With 'auto', the largest size to try; None leaves it to `effort`, which goes up to 55, or 89
         with 'best', while it pays.
@@ -147,7 +147,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     n_components_ : int
         Number of components of the mixture.
     n_iter_ : int
-        Iterations of the fit, of the slowest one if several were united.
+        Iterations of the fit, of the slowest one if several were averaged.
     indicated_ : ndarray of int
         Numbers of the columns that `add_indicator` appends an indicator of.
     categories_ : list of ndarray
@@ -184,7 +184,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     Notes
     -----
     A column without any value in training is kept and filled with 0, with a warning that names it.
-    A united mixture gives sizes the shares that fill hidden cells best; within a row, those that
+    An averaged mixture gives sizes the shares that fill hidden cells best; within a row, those that
     explain it better count more, so filled values, intervals, draws and densities all come from one
     model.
 

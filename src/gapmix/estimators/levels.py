@@ -95,7 +95,7 @@ def choose_columns(asked: Any, names: list[Any], d: int) -> np.ndarray:
             chosen[int(each)] = True
         else:
             raise ValueError(
-                f"categorical_features names the column {each!r}, which X has not; it has "
+                f"categorical_features names the column {each!r}, but X has no such column. It has "
                 f"{list_names([repr(name) for name in names]) if names else f'0 to {d - 1}'}."
             )
     return chosen

@@ -41,7 +41,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     n_components : int or 'auto', default='auto'
         Number of components. 'auto' compares a growing range of sizes on hidden targets.
     average : bool, default=True
-        With 'auto', unite the best sizes, up to three; False keeps the best alone.
+        With 'auto', average the best sizes, up to three; False keeps the best alone.
     max_components : int or None, default=None
         With 'auto', the largest size to try; None leaves it to `effort`, which goes up to 55, or 89
         with 'best', while it pays.
@@ -92,7 +92,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     constant_ : ndarray of shape (n_targets,)
         The value of targets that never vary, NaN for others: predicted without any deviation.
     n_iter_ : int
-        Iterations of the fit, of the slowest one if several were united.
+        Iterations of the fit, of the slowest one if several were averaged.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features,)

@@ -68,10 +68,11 @@ def plot_selection(estimator: Any, *, ax: Axes | None = None) -> Axes:
         if name == "error":
             panel.legend(frameon=False, fontsize=9)
     sizes = [str(each.n_components) for each in tried if each.share > 0]
-    title = f"{len(tried)} sizes tried; chosen: {sizes[0] if sizes else 'none'} components"
+    chosen = count(int(sizes[0]), "component") if sizes else "none"
+    title = f"{len(tried)} sizes tried; chosen: {chosen}"
     if len(sizes) > 1:
         total = sum(each.n_components for each in tried if each.share > 0)
-        title = f"{len(tried)} sizes tried; united: {listed(sizes)} components ({total} in all)"
+        title = f"{len(tried)} sizes tried; averaged: {listed(sizes)} components ({total} in all)"
     ax.set_title(title, fontsize=10, loc="left")
     return ax
 

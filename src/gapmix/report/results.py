@@ -54,7 +54,7 @@ def _tell_filled(facts: FilledFacts, subject: Subject) -> str:
         text += f", {n_left:,} {'was' if n_left == 1 else 'were'} not (listed above)"
     if np.isfinite(facts.explained):
         text += (
-            f". By the model's own account, the rest of the row settles "
+            f". By the model's own account, the rest of the row explains "
             f"{percent(facts.explained)} of a cell's variance (0 %: a guess at the column's "
             "mean; 100 %: certainty)"
         )

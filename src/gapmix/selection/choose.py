@@ -358,14 +358,14 @@ def _unite(fits: list[Fitted], shares: np.ndarray, matrix: Matrix, n_jobs: int |
     log_prob = density.score(model, as_table(matrix)).log_prob
     mean = float(np.average(log_prob, weights=matrix.weight))
     # What is stored was put together, not climbed to: one record says what it is worth.
-    record = Iteration(mean, mean, None, 0.0, (f"united {len(fits)} mixtures",))
+    record = Iteration(mean, mean, None, 0.0, (f"averaged {len(fits)} mixtures",))
     n_iter = max(each.n_iter for each in fits)
     return first._replace(
         parameters=parameters_to_user(parameters_to_internal(parameters, first.units), first.units),
         history=(record,),
         n_iter=n_iter,
         converged=all(each.converged for each in fits),
-        stop_reason=f"{len(fits)} mixtures were united, the slowest after {n_iter} iterations",
+        stop_reason=f"the {len(fits)} best models were averaged, after {n_iter} iterations at most",
         target=None,
         center=None,
         advice="",
