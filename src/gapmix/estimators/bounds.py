@@ -169,3 +169,14 @@ def store_columns(imputer: Any, seen: tuple[ColumnValues, ...] | None) -> None:
     imputer.column_kinds_ = dict(zip(keys, kinds, strict=True))
     constant = [each.low if each.low == each.high else np.nan for each in imputer.column_values_]
     imputer.constant_ = np.array(constant)
+
+
+def find_limits(imputer: Any, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest and highest value that an imputer's bounds allow in each column."""
+    low, high = read_bounds(imputer.bounds, names, getattr(imputer, "feature_names_in_", None))
+    limited = imputer.is_categorical_ & (np.isfinite(low) | np.isfinite(high))
+    if limited.any():
+        raise ValueError(
+            f"bounds name the column {names[int(limited.argmax())]}, which is a category."
+        )
+    return low, high

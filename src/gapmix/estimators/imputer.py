@@ -15,17 +15,16 @@ from gapmix.density import Density
 from gapmix.density.conditional import Filled
 from gapmix.estimators import checks, refined
 from gapmix.estimators.base import MixtureBased, warn_of_stops
-from gapmix.estimators.bounds import read_bounds, read_limits, store_columns
-from gapmix.estimators.levels import count_levels, is_frame, only_numbers, warn_of_rare
+from gapmix.estimators.bounds import find_limits, read_limits, store_columns
+from gapmix.estimators.levels import count_levels, only_numbers, warn_of_rare
 from gapmix.estimators.passing import find_passed, model_kinds, model_marks, only_used, put_back
 from gapmix.estimators.random import make_rng
-from gapmix.estimators.refined import read_refine
+from gapmix.estimators.refined import learn_heads
 from gapmix.estimators.returned import (
     as_frame_like,
-    container_of,
+    finish,
     restore_frame,
     restore_levels,
-    to_container,
 )
 from gapmix.estimators.shaped import find_shapes, list_shapes, store_shapes
 from gapmix.estimators.validation import (
@@ -36,11 +35,7 @@ from gapmix.estimators.validation import (
     read_weights,
 )
 from gapmix.estimators.warning import warn_codes, warn_of_unknown
-from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.matrix import check_reach
-from gapmix.heads.fitting import fit_heads
-from gapmix.heads.learners import choose_learners
-from gapmix.heads.using import Heads
 from gapmix.kinds import (
     ColumnValues,
     Possible,
@@ -49,7 +44,7 @@ from gapmix.kinds import (
     look,
     to_possible,
 )
-from gapmix.selection.choose import Task, Wanted, choose
+from gapmix.selection.choose import Task, choose
 from gapmix.selection.sizes import nominal_coverage
 from gapmix.shapes import forward_table
 
@@ -247,10 +242,10 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         """Fit to X and return it filled; with `use_target`, rows see their target."""
         x, targets = self._fit(X, y, sample_weight)
         if targets is None:
-            return self._finish(X, x, self._fill(x))
+            return finish(self, only_used(X, self.passed_), x, self._fill(x))
         joint = np.column_stack([x, targets])
         filled = density.fill(self._joint_density(), joint).mean[:, : x.shape[1]]
-        return self._finish(X, x, self._within(x, filled))
+        return finish(self, only_used(X, self.passed_), x, self._within(x, filled))
 
     @keeping_last_fit
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
@@ -261,7 +256,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         X = only_used(X, self.passed_)
         x = read_table(self, X, reset=True, min_rows=2, missing_values=model_marks(self))
         names = column_names(self)
-        self._limits()
+        find_limits(self, names)
         weight = read_weights(sample_weight, len(x))
         known = x if (weight > 0).all() else x[weight > 0]
         columns = enumerate(self.is_categorical_.tolist())
@@ -292,7 +287,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         warn_of_rare([self.mixture_], all_names)
         store_shapes(self, shapes)
         self.selection_ = chosen.candidates
-        self.heads_ = self._fit_heads(wanted, task._replace(shapes=shapes), chosen.fitted)
+        self.heads_ = learn_heads(self, wanted, task._replace(shapes=shapes), chosen)
         told = chosen.calibration
         self.calibration_ = None if told is None else told[: x.shape[1]]
         self.trust_ = np.ones(x.shape[1]) if chosen.trust is None else chosen.trust[: x.shape[1]]
@@ -309,7 +304,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         or a data frame with the types of X where `set_output` asks for one.
         """
         x = self._read(X)
-        return self._finish(X, x, self._fill(x))
+        return finish(self, only_used(X, self.passed_), x, self._fill(x))
 
     def impute_with_std(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return X filled, and the standard deviation of each filled cell (0 where observed).
@@ -424,7 +419,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         """Return which values are filled into each column, as means or as what is `drawn`."""
         reach = "kind" if drawn and read_limits(self.limits) else self.limits
         kinds = list(model_kinds(self).values())
-        return find_possible(kinds, self.column_values_, self._limits(), reach)
+        return find_possible(
+            kinds, self.column_values_, find_limits(self, column_names(self)), reach
+        )
 
     def _fill(self, x: np.ndarray) -> np.ndarray:
         return self._within(x, self._tell(x).mean)
@@ -432,17 +429,6 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     def _tell(self, x: np.ndarray, *, spread: bool = False) -> Filled:
         """Return what the mixture and its heads say of the gaps of a matrix."""
         return refined.tell(self._density(), self.heads_, x, spread=spread)
-
-    def _fit_heads(self, wanted: Wanted, task: Task, fitted: Fitted) -> Heads | None:
-        asked = read_refine(self.refine, wanted.effort)
-        if asked is None or (self.use_target and self.refine is None):
-            return None
-        if self.use_target:
-            raise ValueError(
-                "refine and use_target do not go together: heads would know the target of the rows "
-                "they learn from, and not of others. Leave out one of them."
-            )
-        return fit_heads(wanted, task, fitted, choose_learners(asked, wanted.seed))
 
     def _within(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Bring filled values within the limits of their column, in place."""
@@ -459,30 +445,5 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         draws = refined.draw(self._density(), self.heads_, x, n_draws, make_rng(seed))
         return self._possible(x, draws)
 
-    def _limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lowest and highest value allowed in each column."""
-        names = column_names(self)
-        low, high = read_bounds(self.bounds, names, getattr(self, "feature_names_in_", None))
-        limited = self.is_categorical_ & (np.isfinite(low) | np.isfinite(high))
-        if limited.any():
-            raise ValueError(
-                f"bounds name the column {names[int(limited.argmax())]}, which is a category."
-            )
-        return low, high
-
     def _restore(self, X: Any, values: np.ndarray) -> np.ndarray:
         return restore_levels(self, only_used(X, self.passed_), values, model_marks(self))
-
-    def _finish(self, X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
-        """Return what `transform` gives: levels for codes, and the indicator's columns."""
-        indicators, kind = np.isnan(x[:, self.indicated_]), container_of(self)
-        if self.categories_ and kind != "default":
-            if is_frame(X):
-                used = only_used(X, self.passed_)
-                restored = restore_frame(self, used, x, filled, model_marks(self))
-            else:
-                restored = self._restore(X, filled)
-            return to_container(self, kind, restored, indicators)
-        if not self.indicated_.size:
-            return self._restore(X, filled)
-        return np.column_stack([self._restore(X, filled), indicators])

@@ -11,6 +11,7 @@ from sklearn import get_config
 from gapmix.estimators.frames import fill_frame
 from gapmix.estimators.levels import columns_of, decode, dict_levels, is_frame, to_objects
 from gapmix.estimators.marks import Marks, read_marks
+from gapmix.estimators.passing import model_marks
 
 
 def restore_levels(
@@ -26,6 +27,20 @@ def restore_levels(
         X = to_objects(X)
     marks = _read_marks(estimator, missing_values)
     return decode(X, values, estimator.categories_, estimator.is_categorical_, marks)
+
+
+def finish(imputer: Any, X: Any, x: np.ndarray, filled: np.ndarray) -> Any:
+    """Return what `transform` gives: levels for codes, and the indicator's columns."""
+    indicators = np.isnan(x[:, imputer.indicated_])
+    kind, marks = container_of(imputer), model_marks(imputer)
+    framed = bool(imputer.categories_) and kind != "default"
+    if framed and is_frame(X):
+        restored = restore_frame(imputer, X, x, filled, marks)
+    else:
+        restored = restore_levels(imputer, X, filled, marks)
+    if framed:
+        return to_container(imputer, kind, restored, indicators)
+    return np.column_stack([restored, indicators]) if imputer.indicated_.size else restored
 
 
 def restore_frame(

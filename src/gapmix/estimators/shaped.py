@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.estimators.bounds import find_column
+from gapmix.estimators.bounds import find_column, find_limits
 from gapmix.estimators.passing import model_kinds
 from gapmix.kinds import CATEGORY, SHARE
 from gapmix.selection.choose import Task, Wanted
@@ -20,7 +20,7 @@ def find_shapes(imputer: Any, wanted: Wanted, task: Task) -> tuple[Shape, ...]:
     if asked is None:
         return ()
     names, told = getattr(imputer, "feature_names_in_", None), imputer.column_kinds
-    low, high = imputer._limits()
+    low, high = find_limits(imputer, task.names[:d])
     for column, kind in told.items() if isinstance(told, dict) else ():
         if kind == SHARE:
             j = find_column("column_kinds", column, d, names)

@@ -59,18 +59,20 @@ def fit_heads(
     learners: Learners,
     columns: Sequence[int] | None = None,
     temper: Callable[[np.ndarray], np.ndarray] | None = None,
+    trust: np.ndarray | None = None,
 ) -> Heads:
     """Return heads on a mixture fitted to the rows of a task.
 
     `columns` are those that get heads, and are hidden together; without them, every column that
     has gaps gets one, and is hidden by itself: one without gaps has none to fill, and of new rows
     that have gaps there it keeps the mixture's filling. `temper` is what probabilities of levels
-    become before they are used, and so what heads must be better than.
+    become before they are used, and so what heads must be better than; `trust` (D,) is the
+    density's.
     """
     rng = np.random.default_rng([wanted.seed, 2])
     task = sample_rows(only_useful(task), rng, MAX_ROWS)
     fold = deal(task, rng)
-    models = leave_out(wanted, task, fitted, fold)
+    models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
     view = make_view(task.x, task.weight, task.n_levels)
     able = [
         j
