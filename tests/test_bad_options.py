@@ -327,7 +327,7 @@ EVERYWHERE = [
     (
         "covariance_type",
         "x",
-        "covariance_type='x' is not known. Use one of 'full', 'tied', 'diag', 'spherical'.",
+        "covariance_type='x' is not known. Use one of 'full', 'tied', 'diag', 'spherical', 'factor', 'ppca'.",
     ),
     ("verbose", -1, "Invalid value for 'verbose': -1. It must be a whole number of at least 0."),
     ("random_state", "x", "'x' cannot be used to seed a numpy.random.RandomState instance"),
@@ -362,7 +362,7 @@ OWN = [
         "imputer",
         "missing_values",
         {7: 0},
-        "missing_values name the column 7, which the table has not. It has 0 to 2.",
+        "missing_values name the column 7, but the table has no such column. It has 0 to 2.",
     ),
     *(("classifier", "calibrate", v, SWITCH.format("calibrate", v)) for v in (1, "x", None)),
     *(("classifier", "use_unlabelled", v, SWITCH.format("use_unlabelled", v)) for v in (0, None)),

@@ -346,7 +346,7 @@ def test_bounds_by_name_come_before_bounds_by_number():
     frame = pd.DataFrame(x, columns=["a", "b", "c", "d"])
     filled = fit(frame, bounds={3: (1e9, None)}).transform(frame)
     assert (filled[np.isnan(x[:, 3]), 3] == 1e9).all()
-    with pytest.raises(ValueError, match="bounds name the column 'e', which the table has not"):
+    with pytest.raises(ValueError, match="bounds name the column 'e', but the table has no such column"):
         fit(frame, bounds={"e": (0, 1)})
 
 

@@ -63,7 +63,7 @@ def main() -> None:
     run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist)
     run(Path(sys.executable).parent / "check-wheel-contents", wheel)
     venv.create(INSTALLED, with_pip=True)
-    python = next(INSTALLED.glob("*/python*"))
+    python = INSTALLED / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", f"{wheel}[all]")
     bill = DIST / f"{wheel.name.split('-py3')[0]}.cdx.json"
     maker = Path(sys.executable).parent / "cyclonedx-py"

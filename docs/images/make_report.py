@@ -1,6 +1,6 @@
 """Make the README's pictures of a report: `PYTHONPATH=. python docs/images/make_report.py`.
 
-Needs Chromium, Pillow and `pip install ".[cli,report,browser]"`, and Abalone (GAPMIX_DATA, else
+Needs Chromium, Pillow and `pip install ".[all]" --group browser`, and Abalone (GAPMIX_DATA, else
 OpenML). The table gets holes at random, two columns that are often missing together, and one that
 is missing more often where another is large.
 """

@@ -104,7 +104,10 @@ def _fill_category(series: Any, values: np.ndarray, marks: Marks) -> Any:
         return nw.from_native(native, series_only=True)
     for i in rows:
         shown[i] = values[i]
-    return nw.new_series(series.name, shown, series.dtype, backend=series.implementation)
+    # Through text: narwhals before 2.28 cannot make categories of pyarrow from a list.
+    words = nw.String if series.dtype == nw.Categorical else series.dtype
+    made = nw.new_series(series.name, shown, words, backend=series.implementation)
+    return made if words == series.dtype else made.cast(series.dtype)
 
 
 def _exact(series: Any, gaps: np.ndarray, filled: np.ndarray) -> list[Any]:
