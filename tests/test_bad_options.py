@@ -175,6 +175,7 @@ def test_a_warm_start_with_other_columns_is_refused():
 
 # ------------------------------------------------------------------ parameters
 
+STRUCTURES = "'full', 'tied', 'diag', 'spherical', 'factor', 'ppca'"
 WHOLE = "Invalid value for {!r}: {!r}. It must be a whole number of at least 1."
 NUMBER = "Invalid value for {!r}: {!r}. It must be a number of at least 0{}."
 KEEP = (
@@ -207,7 +208,7 @@ PARAMETERS = [
     *(
         (name, value, f"{name}={value!r} is not known. Use {allowed}.")
         for name, allowed in (
-            ("covariance_type", "one of 'full', 'tied', 'diag', 'spherical'"),
+            ("covariance_type", f"one of {STRUCTURES}"),
             ("init_params", "one of 'kmeans', 'k-means++', 'random', 'random_from_data', 'auto'"),
             ("weights", "one of 'learned', 'equal'"),
             ("init_covariance", "one of 'available', 'filled'"),
@@ -324,11 +325,7 @@ EVERYWHERE = [
     ("shrinkage", "x", NUMBER.format("shrinkage", "x", " or 'auto'")),
     ("mean_shrinkage", None, NUMBER.format("mean_shrinkage", None, " or 'auto'")),
     ("n_jobs", 0, N_JOBS.format(0)),
-    (
-        "covariance_type",
-        "x",
-        "covariance_type='x' is not known. Use one of 'full', 'tied', 'diag', 'spherical', 'factor', 'ppca'.",
-    ),
+    ("covariance_type", "x", f"covariance_type='x' is not known. Use one of {STRUCTURES}."),
     ("verbose", -1, "Invalid value for 'verbose': -1. It must be a whole number of at least 0."),
     ("random_state", "x", "'x' cannot be used to seed a numpy.random.RandomState instance"),
 ]
