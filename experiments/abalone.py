@@ -81,6 +81,18 @@ def main(arguments: list[str] | None = None) -> None:
         summary["claims"] = write_learned(order, errors)
         summary["filled"] = write_filled(order)
         summary["chosen"] = write_chosen(order)
+        summary["no_donor"] = {
+            f"{100 * p:.0f}": float(
+                np.mean(
+                    [
+                        work(fill_cell(profile, "whole-1", p, r), order.cache)["no_donor"]
+                        for r in range(profile.repeats)
+                    ]
+                )
+            )
+            for p in profile.proportions
+            if p > 0
+        }
         done = [work(cell, order.cache) for part in ("fill", "learn") for cell in parts[part]]
         summary["made"] = tell_made(done)
     if finished["varied"]:

@@ -78,7 +78,9 @@ def made_part(mnist: dict[str, Any], abalone: dict[str, Any]) -> list[str]:
         "commit with changes that came right after it."
     )
     known = {"filled": "digits", "varied": "varied"}
-    earlier = [key for key, part in known.items() if key in mnist and part not in mnist["made"]]
+    earlier = [
+        key for key, part in known.items() if key in mnist and part not in mnist.get("made", {})
+    ]
     if earlier and "earlier_commit" in mnist:
         text += (
             f" Figure 1, the errors of filled pixels and the classifier come from commit "
@@ -93,6 +95,8 @@ def left_out(profile: Profile, mnist: dict[str, Any], abalone: dict[str, Any]) -
     a, fm, fa = profile.abalone, FULL.mnist, FULL.abalone
     n_all = len(fm.digits) * (len(fm.grid.sizes) - 1) * len(fm.grid.kept) * len(fm.grid.seeds)
     n_all += len(fm.digits) * len(fm.grid.kept)  # one component has one start
+    timing = mnist.get("timing", {})
+    n_timed = len({row["digit"] for row in timing.get("rows", [])})
     lines = []
     if "grid" in mnist:
         grid = mnist["grid"]
@@ -108,8 +112,10 @@ def left_out(profile: Profile, mnist: dict[str, Any], abalone: dict[str, Any]) -
             + ". The share kept, 75 %, is the lowest of the paper's three."
         )
     lines += [
-        "Times: one component of every digit, two iterations; the chosen mixture of digit "
-        f"{profile.mnist.varied_digit} was retrained for "
+        f"Times: one component of {n_timed} digits, two iterations; the chosen mixture of digit "
+        f"{profile.mnist.varied_digit} "
+        + ("was" if timing.get("retrained") else "is to be, and was not yet,")
+        + " retrained for "
         + (
             f"{profile.mnist.timed_iterations} iterations"
             if profile.mnist.timed_iterations
@@ -135,6 +141,12 @@ def left_out(profile: Profile, mnist: dict[str, Any], abalone: dict[str, Any]) -
         lines.append(
             f"Chosen mixtures of Abalone: components {sizes} ({found['at_ends']} of {found['n']} "
             f"at an end of the list); loading {loads}. All chosen settings: `abalone-chosen.csv`."
+        )
+    if "no_donor" in abalone:
+        lines.append(
+            "Of rows with gaps, no training row has all they lack in "
+            + ", ".join(f"{100 * v:.0f} % ({p} % missing)" for p, v in abalone["no_donor"].items())
+            + "."
         )
     return ["\n".join(f"- {line}" for line in lines)]
 
@@ -272,7 +284,7 @@ def timing_part(timing: dict[str, Any]) -> list[str]:
                 for solver in solvers
             ],
         ),
-        "The chosen mixture retrained:",
+        "The chosen mixture retrained:" if timing["retrained"] else "",
         table(
             ["digit", "components", "solver", "iterations", "seconds", "log-likelihood off by"],
             [

@@ -8,6 +8,7 @@ import numpy as np
 from benchmarks import machine
 
 from experiments.command import Order
+from experiments.mnist_work import TIMED_ITERATIONS
 from experiments.outputs import write_csv
 from experiments.statistics import mean_and_half
 from experiments.store import Cell, Result
@@ -22,16 +23,33 @@ def beside(order: Order) -> dict[str, Any]:
     }
 
 
+def whole_digits(cells: list[Cell], results: list[Result]) -> tuple[list[Cell], list[Result]]:
+    """Return the results of digits that every solver has finished."""
+    groups: dict[tuple[int, bool], list[tuple[Cell, Result]]] = {}
+    for cell, result in zip(cells, results, strict=True):
+        key = cell.config["digit"], cell.config["iterations"] == TIMED_ITERATIONS
+        groups.setdefault(key, []).append((cell, result))
+    needed = {True: len(TIMED) + 2, False: len(TIMED) - 1}  # two further ones on some rows
+    kept = [
+        pair
+        for (_, is_timed), group in groups.items()
+        if len(group) == needed[is_timed]
+        for pair in group
+    ]
+    return [cell for cell, _ in kept], [result for _, result in kept]
+
+
 def write_timing(order: Order, cells: list[Cell], results: list[Result]) -> dict[str, Any]:
     """Write seconds per iteration of every digit, and the model retrained to the end."""
     pairs = [(cell.config, result) for cell, result in zip(cells, results, strict=True)]
-    n_retrained = len(TIMED) - 1  # they come last
-    timed, whole = pairs[:-n_retrained], pairs[-n_retrained:]
+    timed = [(c, r) for c, r in pairs if c["iterations"] == TIMED_ITERATIONS]
+    whole = [(c, r) for c, r in pairs if c["iterations"] != TIMED_ITERATIONS]
     digits = sorted({config["digit"] for config, _ in timed})
     rows = [row for digit in digits for row in _digit_rows(digit, timed)]
     write_csv(rows, order.output / "mnist-timing.csv", beside(order))
-    retrained = _retrained(whole)
-    write_csv(retrained, order.output / "mnist-retrained.csv", beside(order))
+    retrained = _retrained(whole) if whole else []
+    if retrained:
+        write_csv(retrained, order.output / "mnist-retrained.csv", beside(order))
     others = [r["others_cpu"] for r in results if r["others_cpu"] is not None]
     ratios = {
         base: {

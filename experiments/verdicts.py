@@ -370,6 +370,8 @@ def _neighbours_fade(claims: dict[str, Any] | None, name: str) -> Row:
         verdict = "**contradicted** for this reading: surely better than the mixture with many gaps"
     else:
         verdict = "**not shown** for this reading"
+        if all(r["difference"] > 0 for r in few) and all(r["difference"] < 0 for r in many):
+            verdict += ": means go the paper's way, better with few gaps and worse with many"
     return [*claim, ours, verdict]
 
 
