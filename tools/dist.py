@@ -64,7 +64,9 @@ def main() -> None:
     run(Path(sys.executable).parent / "check-wheel-contents", wheel)
     venv.create(INSTALLED, with_pip=True)
     python = INSTALLED / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[all]")
+    # By name, not by path: the bill would tell where this folder is.
+    name = f"gapmix[all]=={wheel.name.split('-')[1]}"
+    run(python, "-m", "pip", "install", "--quiet", "--find-links", DIST, name)
     bill = DIST / f"{wheel.name.split('-py3')[0]}.cdx.json"
     maker = Path(sys.executable).parent / "cyclonedx-py"
     run(maker, "environment", "--output-reproducible", "--output-file", bill, python)
