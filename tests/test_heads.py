@@ -24,7 +24,7 @@ from gapmix import (
 from gapmix.density import fill
 from gapmix.evaluate import hide_and_score
 from gapmix.evaluate.contenders import beside_itself
-from gapmix.heads.learners import learn, predict, predict_levels
+from gapmix.heads.learners import BOOSTING, learn, predict, predict_levels
 from gapmix.heads.trees import Trees, find_fault, to_trees
 from gapmix.kernels import twins
 from gapmix.modelfile.heads import heads_from_arrays, heads_to_arrays
@@ -53,6 +53,15 @@ def mixed(n=400, seed=0):
     frame = pd.DataFrame(x[:, [0, 1, 3]], columns=["a", "b", "noise"])
     frame["level"] = pd.Series(levels).mask(rng.random(n) < 0.2)
     return levels, frame
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_trees():
+    """Have a few trees in place of a hundred, which tell the same here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(BOOSTING, "max_iter", 20)
+        patch.setitem(BOOSTING, "learning_rate", 0.3)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +194,7 @@ def test_deviations_intervals_and_draws_go_with_the_refined_mean(pair):
 
 
 def test_intervals_of_refined_cells_hold_what_they_should():
-    truth, x = kinked(1500, seed=3)
+    truth, x = kinked(800, seed=3)
     imputer = GaussianMixtureImputer(max_components=3, random_state=0, refine="auto", n_jobs=1)
     low, high = imputer.fit(x).intervals(x, 0.9)
     gaps = np.isnan(x[:, 2])
@@ -420,12 +429,16 @@ def test_evaluations_show_the_mixture_alone_beside_the_refined_one(pair):
     assert ours.error < alone.error
 
 
-def test_the_command_line_refines_evaluates_and_applies_a_refined_model(pair, tmp_path, gapmix):
-    frame = pd.DataFrame(pair[0][:150], columns=list("abcd"))
+def test_the_command_line_refines_evaluates_and_applies_a_refined_model(
+    pair, tmp_path, gapmix, monkeypatch
+):
+    frame = pd.DataFrame(pair[0][:100], columns=list("abcd"))
     frame.to_csv(tmp_path / "in.csv", index=False)
     few = ["--components", "2", "--max-iter", "5", "--refine"]
     fill_file = ["impute", "in.csv", "-o", "out.csv", "--save-model", "model.safetensors"]
     assert gapmix(tmp_path, *fill_file, *few).code == 0
+    for name in ("max_iter", "learning_rate"):
+        monkeypatch.delitem(BOOSTING, name)  # as in the other process
     python = GaussianMixtureImputer(2, max_iter=5, refine="auto", random_state=0)
     expected = python.fit(frame).impute_frame(frame)
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv"), expected, atol=1e-9)
