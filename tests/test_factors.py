@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import oracles
 import pytest
+from scipy import sparse
 from scipy.special import logsumexp
 
 from gapmix import (
@@ -413,3 +414,62 @@ def test_few_rows_of_many_columns_tell_targets_and_classes():
     label = np.repeat([0, 1], len(x))
     model = GaussianMixtureClassifier(1, n_factors=2, random_state=0).fit(two[::2], label[::2])
     assert (model.predict(two[1::2]) == label[1::2]).mean() > 0.9
+
+
+def make_ratings(seed=0, n=150, d=60):
+    """Return a table with a fifth of its cells, as a matrix with NaN and as a sparse one."""
+    x = draw_problem(seed, n, d, 2, 1, missing=0.8)[0].round(1)
+    x[0, np.isnan(x).all(axis=0)] = 1.0
+    place = np.nonzero(~np.isnan(x))
+    return x, sparse.coo_array((x[place], place), shape=x.shape)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sparse_tables_are_fitted_as_dense_ones(kind):
+    x, cells = make_ratings()
+    assert (cells.data == 0).any()  # a stored zero is a value
+    options = {"covariance_type": kind, "n_factors": 2, "tol": 1e-7, "random_state": 0}
+    imputer = GaussianMixtureImputer(1, limits=None, **options).fit_cells(cells.tocsr())
+    dense = GaussianMixture(1, shrinkage="auto", **options).fit(x)
+    assert imputer.mixture_.lower_bound_ == pytest.approx(dense.lower_bound_, abs=1e-5)
+    row, column = np.nonzero(np.isnan(x))
+    told = imputer.predict_cells(row, column)
+    np.testing.assert_allclose(told, imputer.transform(x)[row, column], atol=1e-9)
+    np.testing.assert_allclose(told, imputer.predict_cells(row, column, x), atol=1e-9)
+    assert np.abs(told - dense.impute(x)[row, column]).max() < 0.02
+    np.testing.assert_array_equal(imputer.predict_cells(cells.row, cells.col), cells.data)
+
+
+def test_long_tables_find_their_factors(tmp_path):
+    _, cells = make_ratings()
+    imputer = GaussianMixtureImputer(random_state=0)
+    imputer.fit_cells((cells.row, cells.col, cells.data), sample_weight=np.full(150, 2.0))
+    assert [each.n_factors for each in imputer.selection_][:2] == [2, 5]
+    assert imputer.mixture_.plan_.explain().startswith("150 rows x 60 columns, ")
+    save(imputer, tmp_path / "model")
+    again = load(tmp_path / "model").predict_cells([0, 3], [5, 7], cells)
+    np.testing.assert_array_equal(again, imputer.predict_cells([0, 3], [5, 7]))
+    imputer.fit(cells.toarray())
+    with pytest.raises(ValueError, match="needs the table X"):
+        imputer.predict_cells([0], [0])
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "message"),
+    [
+        (([0, 0, 1], [1, 1, 0], [1.0, 2.0, 3.0]), {}, "1 cells are given more than once"),
+        (([0, 1], [1, 0], [1.0, np.nan]), {}, "not finite"),
+        (([0, 1], [1, 0], [1.0, 2.0]), {"n_components": 3}, "one component"),
+        (([0, 1], [1, 0], [1.0, 2.0]), {"covariance_type": "full"}, "fitted with factors"),
+        (np.zeros((3, 2)), {}, "must be a sparse table"),
+    ],
+)
+def test_cells_that_make_no_table_are_told(cells, options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        GaussianMixtureImputer(**options).fit_cells(cells)
+
+
+def test_cells_that_are_not_there_are_told():
+    imputer = GaussianMixtureImputer(n_factors=1).fit_cells(make_ratings()[1])
+    with pytest.raises(ValueError, match="columns must be whole numbers from 0 to 59"):
+        imputer.predict_cells([0], [60])

@@ -71,7 +71,7 @@ def e_step(
         len(parameters.weights),
         rows.x.shape[1],
         diagonal=solver.SUMS_DIAGONAL,
-        observed_side=any(block.n_missing_side < len(block.x) for block in rows.blocks),
+        observed_side=any(block.n_missing_side < block.x.shape[0] for block in rows.blocks),
         n_levels=sum(categories.count_levels(parameters.categories)),
         n_sums=STRUCTURES[parameters.structure].n_sums,
     )

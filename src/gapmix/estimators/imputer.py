@@ -14,8 +14,9 @@ from gapmix import density
 from gapmix.density import Density
 from gapmix.density.conditional import Filled
 from gapmix.estimators import checks, refined
-from gapmix.estimators.base import MixtureBased, warn_of_stops
+from gapmix.estimators.base import warn_of_stops
 from gapmix.estimators.bounds import find_limits, read_limits, store_columns
+from gapmix.estimators.cells import CellsMixin
 from gapmix.estimators.levels import count_levels, only_numbers, warn_of_rare
 from gapmix.estimators.passing import find_passed, model_kinds, model_marks, only_used, put_back
 from gapmix.estimators.random import make_rng
@@ -50,7 +51,7 @@ from gapmix.shapes import forward_table
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBased):
+class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin):
     """Fill gaps by their conditional mean under a Gaussian mixture fitted by exact EM.
 
     A transformer in the family of :class:`sklearn.impute.SimpleImputer` and
@@ -282,7 +283,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         warn_of_stops(chosen.advice)
         gaps = np.isnan(known).any(axis=0)
         self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
-        self.__dict__.pop("columns_", None)  # of another table
+        for name in ("columns_", "_cells"):  # of another table
+            self.__dict__.pop(name, None)
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
         warn_of_rare([self.mixture_], all_names)
         store_shapes(self, shapes)

@@ -8,12 +8,14 @@ With o the observed set of a pattern, M_o = I + L_o' psi_o^-1 L_o and e = x_o - 
 a sum of squares, so that nothing cancels where factors explain nearly all. All M_o of a block are
 one product of its patterns (P_b, d) with the products of loadings (d, q (q + 1) / 2), and the sums
 of the M step are products of the patterns with what is known of the factors: n d q^2 operations,
-and nothing of size d x d.
+and nothing of size d x d. Blocks of sparse rows, whose stored cells are those observed, cost as
+many operations for each cell.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from gapmix.parameters import SMALLEST_VARIANCE, NotPositiveDefiniteError, Parameters
 from gapmix.plan.rows import Block
@@ -22,6 +24,7 @@ from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.statistics import Moments, Statistics
 from gapmix.structures.factor import triangle, unfold
 
+CELLS = 2**16  # worked on in one go
 SUMS_DIAGONAL = False  # a structure with factors says itself what is summed
 notes = naive.notes
 
@@ -75,26 +78,57 @@ def _look(prepared: Prepared, k: int, block: Block, seen: np.ndarray) -> Known:
     spread = np.swapaxes(root, 1, 2) @ root
     log_det = seen @ np.log(noise) - 2.0 * np.log(np.einsum("pii->pi", root)).sum(axis=1)
     z, rows = _center(prepared, k, block, seen), _each_row(block)
-    mean = (spread[rows] @ ((z / noise) @ loadings)[:, :, None])[:, :, 0]
-    residual = z - (mean @ loadings.T) * seen[rows]
-    distance = residual**2 @ (1.0 / noise) + (mean**2).sum(axis=1)
+    mean = (spread[rows] @ (z @ (loadings / noise[:, None]))[:, :, None])[:, :, 0]
+    residual = _subtract(z, mean, loadings, seen, rows)
+    distance = _square(residual) @ (1.0 / noise) + (mean**2).sum(axis=1)
     log_density = -0.5 * (block.n_observed * LOG_2PI + log_det[rows] + distance)
     return Known(z, mean, spread, log_density)
 
 
 def _each_row(block: Block) -> np.ndarray | slice:
     """Return the pattern of each row; a slice, which copies nothing, if each has its own."""
-    n_patterns = len(block.observed)
-    if n_patterns == len(block.x):
+    n_patterns = block.observed.shape[0]
+    if n_patterns == block.x.shape[0]:
         return slice(None)
     return np.repeat(np.arange(n_patterns), np.diff(block.start))
 
 
-def _center(prepared: Prepared, k: int, block: Block, seen: np.ndarray) -> np.ndarray:
-    """Return rows about the mean of component k, 0 where missing."""
-    z: np.ndarray = block.x - prepared.means[k]
+def _center(prepared: Prepared, k: int, block: Block, seen: np.ndarray) -> Any:
+    """Return rows about the mean of component k, 0 where missing; sparse if they are."""
+    x: Any = block.x
+    if issparse(x):
+        away = x.data - prepared.means[k][x.indices]
+        return csr_array((away, x.indices, x.indptr), shape=x.shape)
+    z = x - prepared.means[k]
     z *= seen[_each_row(block)]
     return z
+
+
+def _subtract(
+    z: Any, mean: np.ndarray, loadings: np.ndarray, seen: np.ndarray, rows: np.ndarray | slice
+) -> Any:
+    """Return what factors at their mean leave of the rows, 0 where missing."""
+    if not issparse(z):
+        return z - (mean @ loadings.T) * seen[rows]
+    row = np.repeat(np.arange(len(mean)), np.diff(z.indptr))
+    told = predict_cells(mean, loadings, row, z.indices)
+    return csr_array((z.data - told, z.indices, z.indptr), shape=z.shape)
+
+
+def predict_cells(
+    mean: np.ndarray, loadings: np.ndarray, rows: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
+    """Return l'f of some cells, given by row and column."""
+    told = np.empty(len(rows))
+    for low in range(0, len(rows), CELLS):
+        part = slice(low, low + CELLS)
+        told[part] = np.einsum("cq,cq->c", mean[rows[part]], loadings[columns[part]])
+    return told
+
+
+def _square(z: Any) -> Any:
+    """Return the squares of the cells of a block."""
+    return z.multiply(z) if issparse(z) else z**2
 
 
 def accumulate(
@@ -119,7 +153,7 @@ def accumulate(
         total.second[k, :, :n_known] += seen.T @ of_patterns
         with_z = z.T @ weighted
         total.second[k, :, n_known:-1] += with_z
-        total.second[k, :, -1] += r @ z**2
+        total.second[k, :, -1] += r @ _square(z)
         total.first[k] += with_z[:, -1]
 
 

@@ -9,8 +9,10 @@ products with all rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from gapmix.plan.rows import Rows, expand
 from gapmix.units import Scaling
@@ -34,7 +36,7 @@ def find_loadings(
     d = rows.x.shape[1]
     square, count = np.zeros(d), np.zeros(d)
     for z, seen, weight in _residuals(rows, scaling, resp, means):
-        square += weight @ z**2
+        square += weight @ (z.multiply(z) if issparse(z) else z**2)
         count += weight @ seen
     total = float(rows.weight.sum())
     share = np.maximum(count / total, 1.0 / total)
@@ -65,10 +67,19 @@ def find_loadings(
 
 def _residuals(
     rows: Rows, scaling: Scaling, resp: np.ndarray, means: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[Any, Any, np.ndarray]]:
     """Yield blocks of rows about their means, what they show, and their weights."""
     first, spread = 0, np.sqrt(scaling.variance)
     for block in rows.blocks:
+        if issparse(block.x):  # of one component, whose mean is that of the columns
+            x: Any = block.x
+            value = (x.data - scaling.mean[x.indices]) / spread[x.indices]
+            yield (
+                csr_array((value, x.indices, x.indptr), shape=x.shape),
+                block.observed,
+                block.weight,
+            )
+            continue
         seen = expand(block.observed, block).astype(float)
         share = resp[first : first + len(seen)]
         z = ((block.x - scaling.mean) / spread - share @ means) * seen
