@@ -28,6 +28,12 @@ class CellsMixin(MixtureBased):
 
     possible: Any
     transform: Any
+    heads_: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     @keeping_last_fit
     def fit_cells(self, X: Any, sample_weight: Any = None) -> Any:
@@ -76,6 +82,8 @@ class CellsMixin(MixtureBased):
         ends = zip(by_column.indptr[:-1], by_column.indptr[1:], strict=True)
         store_columns(self, tuple(look(by_column.data[low:high]) for low, high in ends))
         self.__dict__.pop("columns_", None)
+        self.passed_: dict[Any, str] = {}
+        self.heads_, self.trust_ = None, np.ones(d)
         self.mixture_ = self._to_mixture(fitted, wanted.seed)
         store_shapes(self, ())
         self.calibration_: np.ndarray | None = None

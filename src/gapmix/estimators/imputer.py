@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,12 +22,7 @@ from gapmix.estimators.levels import count_levels, only_numbers, warn_of_rare
 from gapmix.estimators.passing import find_passed, model_kinds, model_marks, only_used, put_back
 from gapmix.estimators.random import make_rng
 from gapmix.estimators.refined import learn_heads
-from gapmix.estimators.returned import (
-    as_frame_like,
-    finish,
-    restore_frame,
-    restore_levels,
-)
+from gapmix.estimators.returned import as_frame_like, finish, restore_frame, restore_levels
 from gapmix.estimators.shaped import find_shapes, list_shapes, store_shapes
 from gapmix.estimators.validation import (
     column_names,
@@ -225,8 +221,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            The table, with gaps.
+        X : array-like, data frame or sparse table of shape (n_samples, n_features)
+            The table, with gaps. What a sparse one does not store is a gap: see `fit_cells`.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Ignored unless `use_target`; may have gaps.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -236,6 +232,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         -------
         self
         """
+        if sparse.issparse(X):
+            return self.fit_cells(X, sample_weight)
         self._fit(X, y, sample_weight)
         return self
 

@@ -139,8 +139,8 @@ def to_matrix(X: Any, marks: Marks = NO_MARKS) -> Any:
     """Return a numeric array with NaN for gaps; shape and finiteness are checked elsewhere."""
     if sparse.issparse(X):
         raise TypeError(
-            "X is a sparse matrix. Its zeros are values, not gaps, and a Gaussian mixture needs "
-            "them all: pass X.toarray(), with NaN in the cells that are missing."
+            "X is a sparse matrix, which only GaussianMixtureImputer's fit and predict_cells "
+            "take. Here pass X.toarray(), with NaN in the cells that are missing."
         )
     if is_frame(X):
         return _read_frame(X, marks)
