@@ -83,8 +83,9 @@ def made_part(mnist: dict[str, Any], abalone: dict[str, Any]) -> list[str]:
     ]
     if earlier and "earlier_commit" in mnist:
         text += (
-            f" Figure 1, the errors of filled pixels and the classifier come from commit "
-            f"{mnist['earlier_commit']}, whose grid had mixtures of 1 and 4 components, one start, all components kept."
+            " Not run again: figure 1, errors of filled pixels, the classifier and the decisions "
+            f"varied on images come from commit {mnist['earlier_commit']}, whose grid had "
+            "mixtures of 1 and 4 components, one start, all components kept."
         )
     heads = ["part", "commits", "results", "processor minutes"]
     return [text, *([table(heads, rows)] if rows else [])]
@@ -270,8 +271,8 @@ def timing_part(timing: dict[str, Any]) -> list[str]:
         "patterns; making it takes the time in the last column, once in a fit. `tree` and `dual` "
         f"are ours. Of {sum(moved):,} patterns in all digits `tree` starts {moved[0]:,} from "
         f"scratch and moves {moved[1]:,}, so that its time is no evidence for a spanning tree, and "
-        f"`dual` has none.{note} On a quiet machine, `python -m experiments.mnist --only timing --again` "
-        "takes them anew.",
+        f"`dual` has none.{note} `python -m experiments.mnist --only timing --again` takes times "
+        "anew, best on a quiet machine.",
         table(
             ["solver", "seconds", "times naive-row", "times naive", "seconds to plan"],
             [
