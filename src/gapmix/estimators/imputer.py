@@ -18,7 +18,6 @@ from gapmix.estimators.base import MixtureBased, warn_of_stops
 from gapmix.estimators.bounds import read_bounds, read_limits, store_columns
 from gapmix.estimators.levels import count_levels, is_frame, only_numbers, warn_of_rare
 from gapmix.estimators.random import make_rng
-from gapmix.estimators.refined import read_refine
 from gapmix.estimators.returned import (
     as_frame_like,
     container_of,
@@ -35,11 +34,7 @@ from gapmix.estimators.validation import (
     read_weights,
 )
 from gapmix.estimators.warning import warn_codes, warn_of_unknown
-from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.matrix import check_reach
-from gapmix.heads.fitting import fit_heads
-from gapmix.heads.learners import choose_learners
-from gapmix.heads.using import Heads
 from gapmix.kinds import (
     ColumnValues,
     Possible,
@@ -48,7 +43,7 @@ from gapmix.kinds import (
     look,
     to_possible,
 )
-from gapmix.selection.choose import Task, Wanted, choose
+from gapmix.selection.choose import Task, choose
 from gapmix.selection.sizes import nominal_coverage
 from gapmix.shapes import forward_table
 
@@ -274,7 +269,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
         warn_of_rare([self.mixture_], all_names)
         store_shapes(self, shapes)
         self.selection_ = chosen.candidates
-        self.heads_ = self._fit_heads(wanted, task._replace(shapes=shapes), chosen.fitted)
+        self.heads_ = refined.heads_of(self, wanted, task._replace(shapes=shapes), chosen)
         told = chosen.calibration
         self.calibration_ = None if told is None else told[: x.shape[1]]
         self.n_components_ = len(self.mixture_.weights_)
@@ -408,17 +403,6 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, MixtureBase
     def _tell(self, x: np.ndarray, *, spread: bool = False) -> Filled:
         """Return what the mixture and its heads say of the gaps of a matrix."""
         return refined.tell(self._density(), self.heads_, x, spread=spread)
-
-    def _fit_heads(self, wanted: Wanted, task: Task, fitted: Fitted) -> Heads | None:
-        asked = read_refine(self.refine, wanted.effort)
-        if asked is None or (self.use_target and self.refine is None):
-            return None
-        if self.use_target:
-            raise ValueError(
-                "refine and use_target do not go together: heads would know the target of the rows "
-                "they learn from, and not of others. Leave out one of them."
-            )
-        return fit_heads(wanted, task, fitted, choose_learners(asked, wanted.seed))
 
     def _within(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Bring filled values within the limits of their column, in place."""

@@ -9,8 +9,10 @@ import numpy as np
 from gapmix import density
 from gapmix.density import Density
 from gapmix.density.conditional import Filled
-from gapmix.heads.learners import can_learn
+from gapmix.heads.fitting import fit_heads
+from gapmix.heads.learners import can_learn, choose_learners
 from gapmix.heads.using import Heads, move, redraw, refine
+from gapmix.selection.choose import Chosen, Task, Wanted
 from gapmix.selection.effort import Effort
 
 
@@ -26,6 +28,19 @@ def read_refine(asked: Any, effort: Effort) -> Any:
         f"refine={asked!r} is not known. Use 'auto', a regressor of scikit-learn or a classifier "
         "with predict_proba, False, or None, which leaves it to effort."
     )
+
+
+def heads_of(imputer: Any, wanted: Wanted, task: Task, chosen: Chosen) -> Heads | None:
+    """Return the heads that an imputer asks for on a mixture that was chosen, or None."""
+    asked = read_refine(imputer.refine, wanted.effort)
+    if asked is None or (imputer.use_target and imputer.refine is None):
+        return None
+    if imputer.use_target:
+        raise ValueError(
+            "refine and use_target do not go together: heads would know the target of the rows "
+            "they learn from, and not of others. Leave out one of them."
+        )
+    return fit_heads(wanted, task, chosen.fitted, choose_learners(asked, wanted.seed))
 
 
 def tell(model: Density, heads: Heads | None, x: np.ndarray, *, spread: bool = False) -> Filled:
