@@ -252,8 +252,8 @@ def _read_frame(X: Any, marks: Marks) -> np.ndarray:
         return np.empty((len(frame), 0))
     return np.column_stack(
         [
-            _read_series(frame[name], label, marks)
-            for name, label in zip(frame.columns, labels, strict=True)
+            _read_series(series, label, marks)
+            for series, label in zip(frame.iter_columns(), labels, strict=True)
         ]
     )
 
