@@ -30,6 +30,7 @@ from gapmix import (
 
 COVARIANCE_TYPES = ["full", "tied", "diag", "spherical"]
 OWN_PARAMETERS = {
+    "n_factors",
     "categorical_features",
     "weights",
     "solver",

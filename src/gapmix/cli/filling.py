@@ -162,7 +162,7 @@ def score(
             encoded = encode(chunk, schema, ready.table.marks, source.dialect)
             values = ready.model.score_samples(encoded.x[:, ready.places])
             scores.append(values)
-            cells = [nw.to_native(chunk.frame[:, j]).alias(str(i)) for i, j in enumerate(kept)]
+            cells = [nw.to_native(chunk.column(j)).alias(str(i)) for i, j in enumerate(kept)]
             cells.append(pl.Series("log_density", values))
             cells.append(pl.Series("n_observed", (~np.isnan(encoded.x)).sum(axis=1)))
             sink.write(pl.DataFrame(cells))

@@ -32,7 +32,8 @@ class CellsMixin(MixtureBased):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        kinds = "auto", "factor", "ppca"
+        tags.input_tags.sparse = self.n_components in ("auto", 1) and self.covariance_type in kinds
         return tags
 
     @keeping_last_fit

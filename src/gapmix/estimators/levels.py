@@ -353,7 +353,7 @@ def columns_of(X: Any) -> list[Any]:
     if hasattr(X, "iloc"):  # pandas allows names that are not text, narwhals does not
         X = X.set_axis([str(j) for j in range(X.shape[1])], axis=1)
     frame = nw.from_native(X, eager_only=True)
-    return [frame[name] for name in frame.columns]
+    return list(frame.iter_columns())
 
 
 def values_of(X: Any, column: int) -> list[Any]:

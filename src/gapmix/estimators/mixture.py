@@ -161,6 +161,9 @@ class GaussianMixture(FittedMixture):
         probability together in every component, shared out as in all rows.
     covariances_, precisions_, precisions_cholesky_ : ndarray
         Covariances, their inverses, and the Cholesky factors of these, in scikit-learn's shapes.
+        With 'factor' and 'ppca' arrays (n_components, n_features, n_factors + 1): L, then psi;
+        W, then w of the inverse diag(w) - W W', which has no Cholesky factor as small and is
+        given twice.
     converged_ : bool
         Whether a stop rule was met before `max_iter`.
     stop_reason_ : str

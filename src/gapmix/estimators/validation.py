@@ -275,8 +275,8 @@ def _read_frame(X: Any, marks: Marks) -> np.ndarray:
         return np.empty((len(frame), 0))
     return np.column_stack(
         [
-            _read_series(frame[name], label, marks_at(marks, j))
-            for j, (name, label) in enumerate(zip(frame.columns, labels, strict=True))
+            _read_series(series, label, marks_at(marks, j))
+            for j, (series, label) in enumerate(zip(frame.iter_columns(), labels, strict=True))
         ]
     )
 

@@ -31,6 +31,7 @@ REASONS = {  # in plain words; the plan itself has the figures
     "tree": "which moves from each pattern to a similar one and was predicted to take the least "
     "time.",
     "diagonal": "as columns that are not tied to each other need no more.",
+    "factors": "as columns that are tied to each other by a few factors only need no more.",
 }
 
 

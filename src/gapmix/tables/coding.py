@@ -77,7 +77,7 @@ def encode(chunk: Chunk, schema: Schema, marks: Marks, dialect: Dialect | None) 
             x[:, f] = _encode_numbers(chunk, j, column, own, dialect)
             gaps[j] = np.isnan(x[:, f])
             continue
-        texts = parse_levels(chunk.frame[:, j], own, typed=dialect is None).texts
+        texts = parse_levels(chunk.column(j), own, typed=dialect is None).texts
         truth = all(isinstance(value, bool) for value in column.values)
         x[:, f] = find_codes(texts, column.levels, truth=truth and bool(column.values))
         gaps[j] = texts.is_null().to_numpy()
@@ -102,7 +102,7 @@ def decode(
     place = {j: f for f, j in enumerate(features(schema))}
     series: list[Any] = []
     for j, column in enumerate(schema.columns):
-        made = cells = chunk.frame[:, j]
+        made = cells = chunk.column(j)
         if not is_filled(column):
             pass
         elif column.kind == NUMBER:
@@ -185,7 +185,7 @@ def match_columns(fitted: Schema, names: tuple[str, ...]) -> Match:
 def _encode_numbers(
     chunk: Chunk, j: int, column: Column, marks: Marks, dialect: Dialect | None
 ) -> np.ndarray:
-    series = chunk.frame[:, j]
+    series = chunk.column(j)
     if column.spelling:
         parsed = read_dates(series, marks, column.spelling)
     elif dialect is not None:

@@ -43,6 +43,13 @@ class Chunk(NamedTuple):
     first_row: int  # from 1
     n_blank: int = 0  # lines without any character, left out before or between these rows
 
+    def column(self, j: int) -> Any:
+        """Return a column as a series; in polars without looking at the names of all others."""
+        native = nw.to_native(self.frame)
+        if hasattr(native, "to_series"):
+            return nw.from_native(native.to_series(j), series_only=True)
+        return self.frame[:, j]
+
 
 class Source(Protocol):
     """A table that can be read more than once."""

@@ -75,7 +75,7 @@ class Tally:
 
 def look(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool = True) -> None:
     """Add a column of a chunk to what has been seen of it."""
-    series, typed = chunk.frame[:, j], source.dialect is None
+    series, typed = chunk.column(j), source.dialect is None
     if typed and not tally.n_seen and tally.role != "pass":
         _judge_type(tally, series, source.names[j])
     if tally.role == "pass" or tally.what or tally.late:
@@ -95,9 +95,9 @@ def find_dates(source: Source, tallies: Sequence[Tally]) -> None:
     first = next(source.chunks(), None) if asked else None
     for j in asked if first is not None else ():
         assert first is not None
-        texts = nw.to_native(first.frame[:, j])
+        texts = nw.to_native(first.column(j))
         if texts.str.contains(f"^(?:{DAY.pattern})$").any():
-            parts = (nw.to_native(chunk.frame[:, j]) for chunk in source.chunks())
+            parts = (nw.to_native(chunk.column(j)) for chunk in source.chunks())
             stripped = (part.drop_nulls().str.strip_chars() for part in parts)
             tallies[j].spelling = find_spelling(stripped, source.names[j])
 
@@ -162,7 +162,7 @@ def read_integers(series: Any, gaps: np.ndarray) -> Any:
 
 
 def _look_at_numbers(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool) -> None:
-    series, marks = chunk.frame[:, j], tally.marks
+    series, marks = chunk.column(j), tally.marks
     if tally.spelling:
         parsed: Parsed | None = read_dates(series, marks, tally.spelling)
         assert parsed is not None
@@ -215,7 +215,7 @@ def look_at_levels(
     tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool = True
 ) -> None:
     """Add the levels of a column of a chunk to those that have been seen."""
-    series, typed = chunk.frame[:, j], source.dialect is None
+    series, typed = chunk.column(j), source.dialect is None
     texts, marked = parse_levels(series, tally.marks, typed=typed)
     tally.marked.update(marked)
     n_gaps = int(texts.null_count())
