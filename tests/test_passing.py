@@ -120,3 +120,23 @@ def test_dates_keep_their_time_zone_and_texts_can_be_asked_for(messy):
     assert filled["when"].notna().all()
     asked = fit(messy, categorical_features=["city", "note"]).passed_
     assert asked == {"id": "id", "when": "date"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"missing_values": {3: -9}},
+        {"bounds": {3: (0, 1)}},
+        {"column_kinds": {2: "whole"}},
+        {"shapes": {1: "log"}},
+        {"categorical_features": [2]},
+        {"categorical_features": np.arange(4) == 2},
+    ],
+)
+def test_numbers_of_columns_are_refused_where_they_could_mean_either_table(settings):
+    ids = [f"row{i:03d}" for i in range(60)]
+    frame = pd.DataFrame({"id": ids, **dict.fromkeys("abc", np.arange(60.0) % 7)})
+    [name] = settings
+    message = rf"{name} names columns by number, but .* 1 column \('id'\)"
+    with pytest.raises(ValueError, match=message):
+        fit(frame, **settings)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 import narwhals as nw
@@ -22,6 +23,7 @@ ID, DATE, TEXT = "id", "date", "text"
 NAMES_ROWS = 0.9  # a column with this share of distinct values is an id
 DAY = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ].*)?\s*")
 DAY_LENGTH = 86_400_000_000  # microseconds
+BY_COLUMN = ("missing_values", "bounds", "column_kinds", "shapes")  # parameters
 WORDS = {ID: "an id", DATE: "dates", TEXT: "texts"}
 
 
@@ -50,6 +52,8 @@ def find_passed(imputer: Any, X: Any) -> dict[Any, str]:
         n_gaps = sum(map(is_gap, series.to_list()))
         if n_gaps:
             left.append(f"{name!r} ({WORDS[kind]}; {count(n_gaps, 'gap')} left)")
+    if passed:
+        _refuse_numbers(imputer, names, passed)
     if left:
         dates = ""
         if DATE in passed.values():
@@ -59,6 +63,22 @@ def find_passed(imputer: Any, X: Any) -> dict[Any, str]:
             f"categorical_features to have it filled as a category.{dates}"
         )
     return passed
+
+
+def _refuse_numbers(imputer: Any, names: list[Any], passed: dict[Any, str]) -> None:
+    """Raise an error if a parameter names columns by number, which passed ones would shift."""
+    given = {name: getattr(imputer, name) for name in BY_COLUMN}
+    keys = {name: [*told] for name, told in given.items() if isinstance(told, dict)}
+    if imputer.categorical_features is not None:
+        asked = np.asarray(imputer.categorical_features, dtype=object)
+        keys["categorical_features"] = asked.ravel().tolist()
+    kept = f"{count(len(passed), 'column')} ({list_names([*map(repr, passed)], 3)})"
+    for name, listed in keys.items():
+        if any(isinstance(each, Integral | np.bool_) and each not in names for each in listed):
+            raise ValueError(
+                f"{name} names columns by number, but the model leaves out {kept} of the table: "
+                "numbers could mean columns of either. Use names."
+            )
 
 
 def _judge(series: Any, is_gap: Any, *, texts: bool) -> str | None:
