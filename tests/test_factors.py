@@ -429,8 +429,9 @@ def test_sparse_tables_are_fitted_as_dense_ones(kind):
     x, cells = make_ratings()
     assert (cells.data == 0).any()  # a stored zero is a value
     options = {"covariance_type": kind, "n_factors": 2, "tol": 1e-7, "random_state": 0}
+    options["shrinkage"] = 20.0
     imputer = GaussianMixtureImputer(1, limits=None, **options).fit(cells.tocsr())
-    dense = GaussianMixture(1, shrinkage="auto", **options).fit(x)
+    dense = GaussianMixture(1, **options).fit(x)
     assert imputer.mixture_.lower_bound_ == pytest.approx(dense.lower_bound_, abs=1e-5)
     row, column = np.nonzero(np.isnan(x))
     told = imputer.predict_cells(row, column)

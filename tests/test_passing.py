@@ -139,4 +139,4 @@ def test_numbers_of_columns_are_refused_where_they_could_mean_either_table(setti
     [name] = settings
     message = rf"{name} names columns by number, but .* 1 column \('id'\)"
     with pytest.raises(ValueError, match=message):
-        fit(frame, **settings)
+        GaussianMixtureImputer(1, **settings).fit(frame)

@@ -39,13 +39,16 @@ class Cells(NamedTuple):
 
 def fit_cells(spec: Spec, cells: Cells, running: Running) -> Fitted:
     """Return one component with factors, fitted to the cells."""
-    structure, d = STRUCTURES[spec.covariance_type], cells.x.shape[1]
+    structure, (n, d) = STRUCTURES[spec.covariance_type], cells.x.shape
+    if spec.shrinkage == "auto":  # noise is in the cells that are there
+        seen = cells.x.nnz
+        spec = spec._replace(shrinkage=structure.auto_shrinkage(seen / n, seen / d))
     units = measure_cells(cells, common=structure.COMMON_UNITS)
     rows = prepare_cells(cells, units)
     settings = make_settings(spec, units, float(cells.weight.sum()))
     with open_engine(running.n_jobs) as engine:
         rng = np.random.default_rng(SEED)
-        resp, means = np.ones((cells.x.shape[0], 1)), np.zeros((1, d))
+        resp, means = np.ones((n, 1)), np.zeros((1, d))
         loadings = find_loadings(rows, units, resp, means, count_factors(spec), rng)
         covariances = structure.begin_with(loadings, np.ones((1, d)), np.ones(1), units.variance)
         start = Parameters(np.ones(1), units.mean[None], covariances, spec.covariance_type)

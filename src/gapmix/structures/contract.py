@@ -107,7 +107,7 @@ class Structure(ABC):
         )
         return value - regularizer.shrinkage * float(divergence.sum())
 
-    def auto_shrinkage(self, d: int, n_rows: float) -> float:
+    def auto_shrinkage(self, d: float, n_rows: float) -> float:
         """Return the rows that `shrinkage='auto'` stands for, of d columns and rows for each."""
         return 2.0 * (d + 1)
 

@@ -117,7 +117,7 @@ class Factor(Diag):
             value += regularizer.mean_shrinkage * float(away.sum())
         return -0.5 * value
 
-    def auto_shrinkage(self, d: int, n_rows: float) -> float:
+    def auto_shrinkage(self, d: float, n_rows: float) -> float:
         """Return the rows whose threshold is half the largest singular value of noise alone.
 
         That of n rows and d columns of variance psi is about sqrt(psi) (sqrt(n) + sqrt(d)).
