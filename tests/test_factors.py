@@ -424,6 +424,19 @@ def make_ratings(seed=0, n=150, d=60):
     return x, sparse.coo_array((x[place], place), shape=x.shape)
 
 
+def test_a_mixture_finds_its_number_of_factors():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 4)) @ rng.normal(size=(4, 30)) + 0.5 * rng.normal(size=(200, 30))
+    x[rng.random(x.shape) < 0.1] = np.nan
+    options = {"covariance_type": "factor", "random_state": 0}
+    found = GaussianMixture(1, n_factors="auto", **options).fit(x)
+    assert found.covariances_.shape == (1, 30, 5 + 1)  # the nearest number tried from above
+    same = GaussianMixture(1, n_factors=5, **options).fit(x)
+    np.testing.assert_array_equal(found.covariances_, same.covariances_)
+    with pytest.raises(ValueError, match="n_factors='auto' needs the table in memory"):
+        GaussianMixture(1, n_factors="auto", **options).partial_fit(x)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_sparse_tables_are_fitted_as_dense_ones(kind):
     x, cells = make_ratings()

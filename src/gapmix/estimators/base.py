@@ -85,21 +85,17 @@ class MixtureBased(GlanceMixin, BaseEstimator):
         read_refine(self.refine, EFFORTS[self.effort])
         for name in ("average", *switches):
             checks.check_switch(name, getattr(self, name))
-        if self._has_number():
+        if not checks.is_auto(self.n_factors):
             checks.check_positive_int("n_factors", self.n_factors)
         checks.check(self._spec(), self._running())
 
-    def _has_number(self) -> bool:
-        return not (isinstance(self.n_factors, str) and self.n_factors == "auto")
-
     def _spec(self, shape: tuple[int, int] = (1, 1)) -> Spec:
         """Return what is asked for, of a table of this shape."""
-        kind: Any = self.covariance_type
-        if isinstance(kind, str) and kind == "auto":
+        kind = self.covariance_type
+        if checks.is_auto(kind):
             kind = suit(*shape)
-        number: Any = self.n_factors if self._has_number() else 1
         handed = {name: getattr(self, name) for name in HANDED_ON}
-        return GaussianMixture(covariance_type=kind, n_factors=number, **handed)._spec()
+        return GaussianMixture(covariance_type=kind, n_factors=self.n_factors, **handed)._spec()
 
     def _running(self) -> Running:
         return Running(self.n_jobs, verbose=self.verbose)

@@ -45,7 +45,7 @@ def check(spec: Spec, running: Running) -> None:
             "to the variance of each column, and from about 1 on it outweighs the rows."
         )
     for name in ("shrinkage", "mean_shrinkage"):
-        if not _is_text(getattr(spec, name), "auto"):
+        if not is_auto(getattr(spec, name)):
             _check_number(name, getattr(spec, name), also=" or 'auto'")
     if not _is_text(spec.fill, "mean", "next"):
         _check_number("fill", spec.fill, also=" or 'mean' or 'next'")
@@ -59,7 +59,7 @@ def check(spec: Spec, running: Running) -> None:
             f"validation_fraction={fraction!r} must lie strictly between 0 and 1, or be None."
         )
     structure = STRUCTURES[spec.covariance_type]
-    if structure.n_factors and not _is_text(spec.solver, "auto"):
+    if structure.n_factors and not is_auto(spec.solver):
         raise ValueError(
             f"solver={spec.solver!r} factors matrices; covariance_type="
             f"{structure.covariance_type!r} has none, and one solver. Use 'auto'."
@@ -157,6 +157,11 @@ def _check_told(running: Running) -> None:
             f"Invalid value for 'n_jobs': {n_jobs!r}. It must be a whole number of threads, -1 for "
             "all cores, or None."
         )
+
+
+def is_auto(value: Any) -> bool:
+    """Tell whether a parameter leaves the choice to the fit."""
+    return _is_text(value, "auto")
 
 
 def _is_text(value: Any, *choices: Any) -> bool:

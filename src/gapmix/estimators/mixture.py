@@ -27,9 +27,10 @@ from gapmix.estimators.warning import warn_codes, warn_of_unknown, warn_user
 from gapmix.fitting.batches import fit_batch, refuse_options
 from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.matrix import are_useful, check_reach, make_matrix
-from gapmix.fitting.spec import Running, Spec
+from gapmix.fitting.spec import Running, Spec, count_factors
 from gapmix.fitting.whole import fit
 from gapmix.plan import TreeOptions
+from gapmix.selection.choose import Task, Wanted, find_factors
 from gapmix.structures import name_structure
 from gapmix.units import Scaling
 
@@ -52,8 +53,9 @@ class GaussianMixture(FittedMixture):
         columns in L, for tables of very many columns: time and memory follow the number of
         columns, not its square. 'ppca' has one psi for all columns, which must then be measured in
         the same unit.
-    n_factors : int, default=10
-        Number of factors, with 'factor' and 'ppca'.
+    n_factors : int or 'auto', default=10
+        Number of factors, with 'factor' and 'ppca'; 'auto' compares some on hidden cells, for which
+        the table must be in memory.
     tol : float, default=1e-3
         Stop when less than this seems left to gain per row: the distance from the objective to
         its limit, extrapolated from how gains shrink and from the curvature that `accelerate` has
@@ -218,7 +220,7 @@ class GaussianMixture(FittedMixture):
     n_components: int = 1
     _: KW_ONLY
     covariance_type: str = "full"
-    n_factors: int = 10
+    n_factors: int | str = 10
     tol: float = 1e-3
     reg_covar: float = 1e-6
     max_iter: int = 100
@@ -291,13 +293,18 @@ class GaussianMixture(FittedMixture):
         spec, running = self._check()
         names = column_names(self)
         n_levels = count_levels(self)
+        if self._seeks_factors(spec):
+            wanted = Wanted(spec, self.n_components, False, None, self._entropy()[0], running)
+            number = find_factors(wanted, Task(x, weight, names, n_levels=n_levels))
+            kind = name_structure(self.covariance_type, number)
+            spec = spec._replace(covariance_type=kind)
         matrix = make_matrix(x, weight, names, spec.covariance_type, n_levels=n_levels)
         warn_of_unknown(weight @ ~np.isnan(x) > 0, names)
         return self._finish(fit(spec, matrix, self._entropy(), running, x_val=x_val, before=before))
 
     def _fit_source(self, X: Any, sample_weight: Any, X_val: Any) -> Any:
         """Fit to a table in pieces, or on other machines."""
-        spec, running = self._check()
+        spec, running = self._check(at_once=False)
         source = self._open_source(X)
         if self.validation_fraction is not None:
             raise ValueError(
@@ -345,12 +352,19 @@ class GaussianMixture(FittedMixture):
 
     def _spec(self) -> Spec:
         spec = Spec(**{name: getattr(self, name) for name in Spec._fields})
-        return spec._replace(covariance_type=name_structure(spec.covariance_type, self.n_factors))
+        number = 1 if checks.is_auto(self.n_factors) else int(self.n_factors)
+        return spec._replace(covariance_type=name_structure(spec.covariance_type, number))
 
-    def _check(self) -> tuple[Spec, Running]:
+    def _seeks_factors(self, spec: Spec) -> bool:
+        return checks.is_auto(self.n_factors) and count_factors(spec) > 0
+
+    def _check(self, *, at_once: bool = True) -> tuple[Spec, Running]:
         """Return what is asked for, after checking it."""
-        checks.check_positive_int("n_factors", self.n_factors)
+        if not checks.is_auto(self.n_factors):
+            checks.check_positive_int("n_factors", self.n_factors)
         spec = self._spec()
+        if not at_once and self._seeks_factors(spec):
+            raise ValueError("n_factors='auto' needs the table in memory. Give a number here.")
         running = Running(
             self.n_jobs,
             self.engine,
@@ -402,25 +416,16 @@ class GaussianMixture(FittedMixture):
         -------
         self
         """
-        spec, running = self._check()
+        spec, running = self._check(at_once=False)
         refuse_options(spec)
         stream = getattr(self, "_stream", None)
         x = read_table(self, X, reset=stream is None)
         weight, names = read_weights(sample_weight, len(x)), column_names(self)
         n_levels = count_levels(self)
         n_numbers = only_numbers(self, x, names)[0].shape[1]
-        as_given = np.arange(
-            max(1, n_numbers)
-        )  # batches must agree, and another one may order otherwise
+        as_given = np.arange(max(1, n_numbers))  # an order of their own would differ by batch
         if stream is None:
-            matrix = make_matrix(
-                x,
-                weight,
-                names,
-                spec.covariance_type,
-                columns=as_given,
-                n_levels=n_levels,
-            )
+            matrix = make_matrix(x, weight, names, spec.covariance_type, None, as_given, n_levels)
             warn_of_unknown(weight @ ~np.isnan(x) > 0, names)
             before = self._before()
         elif are_useful(x, weight).any():

@@ -147,6 +147,12 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
         return Chosen(fitted, (), (fitted.advice,))
 
 
+def find_factors(wanted: Wanted, task: Task) -> int:
+    """Return the number of factors with which a mixture of a given size tells hidden cells best."""
+    chosen = choose(wanted._replace(average=False, n_factors="auto"), task)
+    return STRUCTURES[chosen.fitted.parameters.structure].n_factors
+
+
 def _with_factors(wanted: Wanted, n_factors: int) -> Wanted:
     """Return what is wanted with so many factors, if covariances have any."""
     kind = name_structure(wanted.spec.covariance_type, n_factors)
