@@ -19,9 +19,9 @@ def kept(monkeypatch, tmp_path):
     monkeypatch.delenv("GAPMIX_COSTS", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(calibrate, "SIZES", (4, 256))
-    calibrate._kept_costs.cache_clear()
+    calibrate.keep_costs.cache_clear()
     yield tmp_path / "gapmix" / "costs.json"
-    calibrate._kept_costs.cache_clear()
+    calibrate.keep_costs.cache_clear()
 
 
 def test_large_tables_are_planned_with_costs_measured_once_and_kept(kept):
@@ -33,7 +33,7 @@ def test_large_tables_are_planned_with_costs_measured_once_and_kept(kept):
         assert 0 < seconds[0] < seconds[1] < 1
     assert 0 < found.node < 1e-2
     assert 0 < found.multiply_add < 1e-7
-    calibrate._kept_costs.cache_clear()
+    calibrate.keep_costs.cache_clear()
     assert calibrate.costs_for(LARGE, 50) == found
 
 
@@ -41,7 +41,7 @@ def test_large_tables_are_planned_with_costs_measured_once_and_kept(kept):
 def test_costs_of_another_machine_or_format_are_measured_anew(kept, damage):
     calibrate._write(costs.DEFAULT, kept)
     assert calibrate.costs_for(LARGE, 50) == costs.DEFAULT
-    calibrate._kept_costs.cache_clear()
+    calibrate.keep_costs.cache_clear()
     record = json.loads(kept.read_text())
     kept.write_text("{" if damage == "text" else json.dumps({**record, damage: 0}))
     assert calibrate.costs_for(LARGE, 50).sizes == (4, 256)
@@ -73,7 +73,7 @@ def test_wrong_costs_are_ignored_and_measured_anew(kept, change, monkeypatch, ca
     with caplog.at_level("INFO", "gapmix"):
         assert calibrate.costs_for(LARGE, 50).sizes == (4, 256)
     assert "holds no costs and is not used" in caplog.text
-    calibrate._kept_costs.cache_clear()
+    calibrate.keep_costs.cache_clear()
     assert np.isfinite(calibrate._read(kept).node)  # what was measured took its place
     kept.write_text(json.dumps({**record, **change}))
     monkeypatch.setenv("GAPMIX_COSTS", str(kept))
@@ -94,7 +94,7 @@ def test_no_home_is_no_error(kept, monkeypatch):
     monkeypatch.setattr(calibrate.Path, "home", homeless)
     assert calibrate.costs_for(LARGE, 50).sizes == (4, 256)
     assert kept.exists()  # in the cache folder that was given
-    calibrate._kept_costs.cache_clear()
+    calibrate.keep_costs.cache_clear()
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert calibrate.costs_for(LARGE, 50).sizes == (4, 256)
 

@@ -58,7 +58,9 @@ def test_they_are_named_by_number_in_arrays_and_kept_in_files(tables, tmp_path):
 
 def test_unknown_columns_are_refused_by_name(tables):
     marked, _, _ = tables
-    with pytest.raises(ValueError, match="missing_values name the column 'agee', which the table "):
+    with pytest.raises(
+        ValueError, match="missing_values name the column 'agee', but the table has "
+    ):
         GaussianMixtureImputer(1, missing_values={"agee": 0}).fit(marked)
 
 

@@ -220,7 +220,6 @@ class GaussianMixture(FittedMixture):
     n_components: int = 1
     _: KW_ONLY
     covariance_type: str = "full"
-    n_factors: int | str = 10
     tol: float = 1e-3
     reg_covar: float = 1e-6
     max_iter: int = 100
@@ -234,6 +233,7 @@ class GaussianMixture(FittedMixture):
     verbose: int = 0
     verbose_interval: int = 10
     weights: str = "learned"
+    n_factors: int | str = 10
     solver: str | TreeOptions = "auto"
     init_covariance: str = "available"
     keep_components: float | int | None = None
