@@ -147,11 +147,14 @@ def test_the_guide_says_when_to_change_every_parameter(estimator):
 
 
 def test_what_is_included_is_there():
+    block = re.compile(r"^```\{(?:literal)?include\} (\S+)\n((?::.*\n)*)", re.MULTILINE)
     for page in DOCS.glob("*.md"):
-        for target in re.findall(
-            r"^```\{(?:literal)?include\} (\S+)", page.read_text(), re.MULTILINE
-        ):
-            assert target.startswith("_generated/") or (DOCS / target).exists(), target
+        for target, options in block.findall(page.read_text()):
+            if target.startswith("_generated/"):
+                continue
+            included = (DOCS / target).read_text()
+            for text in re.findall(r'^:(?:start-after|end-before): "(.*)"$', options, re.MULTILINE):
+                assert text in included, f"{page.name} includes {target} from or to {text!r}"
 
 
 def test_examples_that_pages_name_are_in_the_gallery():
