@@ -48,7 +48,13 @@ def tell(model: Density, heads: Heads | None, x: np.ndarray, *, spread: bool = F
     """Return rows filled, and deviations if asked for or needed."""
     if heads is None or not heads.at_work():
         return density.fill(model, x, spread=spread)
-    return refine(heads, density.fill(model, x, spread=True), np.isnan(x), model.shapes)
+    return _compare(model, heads, x)[1]
+
+
+def _compare(model: Density, heads: Heads, x: np.ndarray) -> tuple[Filled, Filled]:
+    """Return what the mixture alone says of rows, and what its heads make of that."""
+    before = density.fill(model, x, spread=True)
+    return before, refine(heads, before, np.isnan(x), model.shapes)
 
 
 def quantiles(model: Density, heads: Heads | None, x: np.ndarray, levels: np.ndarray) -> np.ndarray:
@@ -56,9 +62,7 @@ def quantiles(model: Density, heads: Heads | None, x: np.ndarray, levels: np.nda
     values = density.quantiles(model, x, levels)
     if heads is None or not heads.at_work():
         return values
-    before, missing = density.fill(model, x, spread=True), np.isnan(x)
-    after = refine(heads, before, missing, model.shapes)
-    return move(heads, before, after, values, missing, model.shapes)
+    return move(heads, *_compare(model, heads, x), values, np.isnan(x), model.shapes)
 
 
 def draw(
@@ -68,7 +72,6 @@ def draw(
     draws = density.draw(model, x, n_draws, rng)
     if heads is None or not heads.at_work():
         return draws
-    before, missing = density.fill(model, x, spread=True), np.isnan(x)
-    after = refine(heads, before, missing, model.shapes)
-    draws = move(heads, before, after, draws, missing, model.shapes)
-    return redraw(heads, before, after, draws, missing, rng)
+    before, after = _compare(model, heads, x)
+    draws = move(heads, before, after, draws, np.isnan(x), model.shapes)
+    return redraw(heads, before, after, draws, np.isnan(x), rng)

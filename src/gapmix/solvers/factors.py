@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from gapmix.parameters import SMALLEST_VARIANCE, NotPositiveDefiniteError, Parameters
+from gapmix.parameters import Parameters
 from gapmix.plan.rows import Block
 from gapmix.solvers import naive
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
 from gapmix.statistics import Moments, Statistics
-from gapmix.structures.factor import triangle, unfold
+from gapmix.structures.factor import refuse_improper, triangle, unfold
 
 CELLS = 2**16  # worked on in one go
 SUMS_DIAGONAL = False  # a structure with factors says itself what is summed
@@ -50,10 +50,7 @@ class Known(NamedTuple):
 def prepare(parameters: Parameters) -> Prepared:
     """Return what the densities need; refuses noise that is not positive."""
     loadings, noise = parameters.covariances[:, :, :-1], parameters.covariances[:, :, -1]
-    bad = ~(np.isfinite(parameters.covariances).all(axis=2) & (noise > SMALLEST_VARIANCE))
-    if bad.any():
-        component, pivot = np.argwhere(bad)[0]
-        raise NotPositiveDefiniteError(int(component), int(pivot))
+    refuse_improper(parameters.covariances)
     row, column = triangle(loadings.shape[2])
     products = loadings[:, :, row] * loadings[:, :, column] / noise[:, :, None]
     return Prepared(parameters.means, np.ascontiguousarray(loadings), noise, products)

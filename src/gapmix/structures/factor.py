@@ -147,7 +147,7 @@ class Factor(Diag):
         return d
 
     def draw_chart(self, covariances: np.ndarray) -> np.ndarray:
-        _refuse_improper(covariances)
+        refuse_improper(covariances)
         return covariances
 
     def to_vectors(
@@ -157,7 +157,7 @@ class Factor(Diag):
 
         Each is times the root of its information per row, factors being known.
         """
-        _refuse_improper(covariances)
+        refuse_improper(covariances)
         unit = (chart.share[:, None] / np.sqrt(chart.chol[:, :, -1]))[:, :, None]
         joint = np.concatenate([means[:, :, None], covariances[:, :, :-1]], axis=2)
         origin = np.concatenate([chart.means[:, :, None], chart.chol[:, :, :-1]], axis=2)
@@ -283,15 +283,6 @@ class Factor(Diag):
 
     # ------------------------------------------------------------------ users and files
 
-    def public_shape(self, n_components: int, d: int) -> tuple[int, ...]:
-        return n_components, *self.shape(d)
-
-    def to_public(self, covariances: np.ndarray) -> np.ndarray:
-        return covariances
-
-    def from_public(self, covariances: np.ndarray, d: int) -> np.ndarray:
-        return covariances
-
     def precisions(
         self, covariances: np.ndarray, scale: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -323,7 +314,7 @@ class Factor(Diag):
 
     def check(self, covariance: np.ndarray, component: int) -> None:
         """Raise an error unless every noise is positive."""
-        _refuse_improper(covariance[None])
+        refuse_improper(covariance[None])
 
 
 class OneNoise(Factor):
@@ -344,7 +335,7 @@ class OneNoise(Factor):
         return covariances[:, :1]
 
 
-def _refuse_improper(covariances: np.ndarray) -> None:
+def refuse_improper(covariances: np.ndarray) -> None:
     """Raise an error about a noise that is not positive, or loadings that are not finite."""
     noise = covariances[:, :, -1]
     bad = ~(np.isfinite(covariances).all(axis=2) & (noise > SMALLEST_VARIANCE))
