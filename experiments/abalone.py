@@ -7,6 +7,7 @@ Run as `python -m experiments.abalone [--tiny | --full] [--only PART [--again]]`
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from experiments.abalone_work import (
     LEARNERS,
     MEAN,
     MIXTURE,
+    MIXTURE_ALL,
     MIXTURE_SEEING,
     NEIGHBOURS,
     NEIGHBOURS_FAIR,
@@ -39,7 +41,7 @@ from experiments.abalone_work import (
 )
 from experiments.command import Order, read_order
 from experiments.outputs import keep_earlier, tell_made, write_csv, write_figure, write_json
-from experiments.profiles import Abalone
+from experiments.profiles import RIDGES, Abalone, widen
 from experiments.statistics import Difference, compare, holm, p_value, repeats_half_width
 from experiments.store import Cell, load, run, unique, work
 
@@ -63,11 +65,10 @@ def main(arguments: list[str] | None = None) -> None:
         ]
         for name, changes in VARIED.items()
     }
-    parts = {
-        "fill": unique(fills),
-        "learn": unique(learns),
-        "varied": unique(cell for cells in varied.values() for cell in cells),
-    }
+    lists = {name: cells_of_lists(order, *name) for name in product(LEARNERS, (MIXTURE, MEAN))}
+    changed = [cell for cells in varied.values() for cell in cells]
+    changed += [cell for pairs in lists.values() for pair in pairs for cell in pair]
+    parts = {"fill": unique(fills), "learn": unique(learns), "varied": unique(changed)}
     finished = {}
     for part, cells in parts.items():
         if part in order.parts:
@@ -98,18 +99,35 @@ def main(arguments: list[str] | None = None) -> None:
     if finished["varied"]:
         found = {name: [work(c, order.cache) for c in cells] for name, cells in varied.items()}
         summary["varied"] = write_varied(order, found)
+        summary["lists"] = write_lists(order, lists)
     path = order.output / "abalone-summary.json"
-    earlier = keep_earlier(path, ("varied",))
-    if finished["varied"]:
-        earlier.pop("earlier_commit", None)
+    earlier = keep_earlier(path, ("varied", "lists"))
+    earlier.pop("made", None)  # all of it is of one run
     write_json({**configuration(order), **earlier, **summary}, path)
     page.write(order.profile, order.output)
+
+
+def cells_of_lists(order: Order, learner: str, filling: str) -> list[tuple[Cell, Cell]]:
+    """Return for every repeat a learner with the lists of the profile, and with longer ones."""
+    profile = order.profile.abalone
+    return [
+        (
+            learn_cell(profile, learner, filling, profile.varied_proportion, r, order.cache),
+            learn_cell(widen(profile), learner, filling, profile.varied_proportion, r, order.cache),
+        )
+        for r in range(profile.repeats)
+    ]
 
 
 def used_imputers(profile: Abalone) -> dict[str, tuple[str, ...]]:
     """Return the imputers of a profile, each with its fillings."""
     others = () if profile.with_others else (ITERATIVE, FOREST)
     return {name: options for name, options in FILLINGS.items() if name not in others}
+
+
+def is_judged(name: str, p: float, profile: Abalone) -> bool:
+    """Tell whether an imputer, or its filling, has a place at a share; the dearest has but one."""
+    return name not in (MIXTURE_ALL, *FILLINGS[MIXTURE_ALL]) or p == profile.varied_proportion
 
 
 def plan_cells(order: Order) -> tuple[list[Cell], list[Cell]]:
@@ -122,6 +140,8 @@ def plan_cells(order: Order) -> tuple[list[Cell], list[Cell]]:
     for r in repeats:
         for p in profile.proportions:
             for f in fillings:
+                if not is_judged(f, p, profile):
+                    continue
                 fills += [fill_cell(profile, f, p, r)] if p > 0 else []
                 learns += [learn_cell(profile, each, f, p, r, order.cache) for each in LEARNERS]
     for p, r, f, learner, gaps in further_draws(profile):
@@ -175,7 +195,8 @@ def collect(order: Order) -> Errors:
     for p in profile.proportions:
         for learner in LEARNERS:
             for imputer in used_imputers(profile):
-                errors[learner, imputer, p] = best(learner, imputer, p)
+                if is_judged(imputer, p, profile):
+                    errors[learner, imputer, p] = best(learner, imputer, p)
         alone = [
             work(mixture_cell(profile, p, r), cache)["test_errors"] for r in range(profile.repeats)
         ]
@@ -209,7 +230,7 @@ def write_learned(order: Order, errors: Errors) -> dict[str, Any]:
         learner: {
             imputer: curve(errors, learner, imputer, shares)
             for imputer in used
-            if imputer != DISCARD
+            if imputer not in (DISCARD, MIXTURE_ALL)
         }
         for learner in LEARNERS
     }
@@ -240,7 +261,8 @@ def compare_all(errors: Errors, profile: Abalone) -> dict[str, list[dict[str, An
         for other in used_imputers(profile):
             if other not in (MIXTURE, DISCARD):
                 name = f"mixture against {other}"
-                pairs.append((name, (learner, MIXTURE), (learner, other), some))
+                where = [p for p in some if is_judged(other, p, profile)]
+                pairs.append((name, (learner, MIXTURE), (learner, other), where))
         for other in (NEIGHBOURS, NEIGHBOURS_WHOLE, NEIGHBOURS_FAIR):
             name = f"{other} against mean"
             pairs.append((name, (learner, other), (learner, MEAN), some))
@@ -288,7 +310,7 @@ def write_filled(order: Order) -> list[dict[str, Any]]:
     for p in profile.proportions:
         used = used_imputers(profile)
         names = [f for name, options in used.items() if name != DISCARD for f in options]
-        for filling in names if p > 0 else []:
+        for filling in [f for f in names if p > 0 and is_judged(f, p, profile)]:
             means = []
             for r in range(profile.repeats):
                 table = draw_table(draw_config(profile, p, r))
@@ -322,6 +344,8 @@ def write_chosen(order: Order) -> dict[str, Any]:
             rows[-1] |= {"chosen": " ".join(f"{v:g}" for v in setting), "test": best["test_mse"]}
             for learner in LEARNERS:
                 for f in [f for fs in used_imputers(profile).values() for f in fs]:
+                    if not is_judged(f, p, profile):
+                        continue
                     result = work(learn_cell(profile, learner, f, p, r, cache), cache)
                     if "chosen" not in result:
                         continue
@@ -373,6 +397,25 @@ def chosen_by_likelihood(results: list[Any], base: np.ndarray) -> dict[str, Any]
         "half_width": float("nan"),
         "components": " ".join(str(record["n_components"]) for record in chosen),
     }
+
+
+def write_lists(
+    order: Order, lists: dict[tuple[str, str], list[tuple[Cell, Cell]]]
+) -> list[dict[str, Any]]:
+    """Write what longer lists of the learners' settings change."""
+    wide = widen(order.profile.abalone)
+    n_settings = {"network": len(wide.settings), "kernel ridge": len(wide.kernels) * len(RIDGES)}
+    rows = []
+    for (learner, filling), pairs in lists.items():
+        found = [[work(cell, order.cache) for cell in pair] for pair in pairs]
+        short, long = (np.array([pair[i]["test_errors"] for pair in found]) for i in (0, 1))
+        difference = compare(long, short)
+        row = {"learner": learner, "filling": filling, "settings": n_settings[learner]}
+        row |= {"difference": difference.mean, "half_width": difference.half}
+        row["chosen"] = "; ".join(" ".join(map(str, pair[1]["chosen"])) for pair in found)
+        rows.append(row)
+    write_csv(rows, order.output / "abalone-lists.csv", configuration(order))
+    return rows
 
 
 if __name__ == "__main__":

@@ -1,21 +1,21 @@
 """Experiment 1 of the paper: one mixture per digit, images with a square missing.
 
-Parts: `grid` fits mixtures, one per digit being chosen; `patterns` measures trees and updates;
-`timing` retrains with each solver; `digits` puts the chosen mixtures to work on test images;
-`varied` changes what the paper leaves open. Mixtures are chosen from the fits of the full grid that
-are in the tree; the quick profile repeats some of these and says how far they are off.
+Parts: `grid` fits mixtures, one per digit being chosen (`--full`: by the search of `search.py`);
+`patterns` measures trees and updates; `timing` retrains with each solver; `digits` puts the chosen
+mixtures to work on test images; `varied` changes what the paper leaves open. Mixtures are chosen
+from the fits of the search that are in the tree; the quick profile repeats some of these and says
+how far they are off.
 Run as `python -m experiments.mnist [--tiny | --full] [--only PART [--again]]`.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from benchmarks import machine
 
-from experiments import mnist_data, mnist_figures, page, profiles, speed_tables
+from experiments import mnist_data, mnist_figures, page, profiles, search, speed_tables
 from experiments.command import Order, read_order
 from experiments.mnist_work import (
     NEIGHBOURS,
@@ -23,18 +23,22 @@ from experiments.mnist_work import (
     choose,
     classify_cells,
     digit_cells,
+    fit_cell,
     grid_cells,
-    most_telling_first,
+    stored_fits,
     timing_cells,
     varied_cells,
 )
 from experiments.outputs import keep_earlier, tell_made, write_csv, write_figure, write_json
 from experiments.pattern_work import pattern_cells
+from experiments.search import Setting
 from experiments.statistics import compare, half_width
 from experiments.store import Cell, Result, load, name_of, run, run_for
 
-LASTING = ("filled", "classifier", "n_test", "classified", "varied")
+LASTING = ("filled", "classifier", "n_test", "classified", "varied", "timing", "patterns")
 PARTS = ("grid", "patterns", "timing", "digits", "varied")
+UNTIMED = ("digits", "varied")  # parts that several processes may share
+Stored = dict[int, dict[Setting, Result]]  # fits in the tree, by digit
 FILLERS = ("mixture", "mean", *(f"{k} nearest" for k in NEIGHBOURS))
 
 
@@ -46,7 +50,8 @@ def main(arguments: list[str] | None = None) -> None:
     def do(part: str, cells: list[Cell]) -> list[Result] | None:
         """Return results of a part if it is asked for or was finished before."""
         if part in order.parts:
-            return run(cells, cache, title=f"mnist, {part}", again=order.again)
+            jobs = order.jobs if part in UNTIMED else 1
+            return run(cells, cache, title=f"mnist, {part}", jobs=jobs, again=order.again)
         found = [load(cell, cache) for cell in cells]
         return None if any(result is None for result in found) else found  # type: ignore[return-value]
 
@@ -58,27 +63,27 @@ def main(arguments: list[str] | None = None) -> None:
         return [cell for cell, _ in done], [result for _, result in done]
 
     cells, fits = fit_grid(order)
-    stored = read_grid(grid_cells(profiles.FULL.mnist), order.stored)
+    stored = stored_fits(profiles.FULL.mnist, order.stored)
     full = profile.n_train == profiles.FULL.mnist.n_train  # else fits are not comparable
-    chosen = choose(cells, fits) | (choose(*stored) if full else {})
+    chosen = choose(cells, fits) | (choose(*as_cells(stored)) if full else {})
     chosen = {digit: chosen[digit] for digit in profile.digits if digit in chosen}
     varied, classify = varied_cells(profile), classify_cells(profile)
     timed_cells = timing_cells(profile, chosen)
     widths, seeds = profile.pattern_widths, range(profile.pattern_seeds)
     patterns = pattern_cells(profile.pattern_rows, widths, seeds)
-    several = [cell for group in varied.values() for cell in group]
+    several = [cell for group in varied.values() for cell in group] + classify
     timed_cells, timed = speed_tables.whole_digits(*finished("timing", timed_cells))
     found = {
         "timing": timed or None,
         "patterns": do("patterns", patterns),
         "digits": do("digits", digit_cells(profile, chosen)),
-        "varied": do("varied", [*several, *classify]),
+        "varied": finished("varied", several)[1] or None,
     }
 
     summary: dict[str, Any] = {"chosen": chosen, "data": mnist_data.source()}
     write_grid(order, cells, fits)
-    if full and stored[0]:
-        summary["grid"] = summarise_grid(*stored)
+    if full and any(stored.values()):
+        summary["search"] = summarise_search(stored)
         summary["repeated"] = repeat_stored(cells, fits, stored)
     if (digits := found["digits"]) is not None:
         summary |= write_digits(order, chosen, digits)
@@ -86,59 +91,63 @@ def main(arguments: list[str] | None = None) -> None:
         summary["timing"] = speed_tables.write_timing(order, timed_cells, timed)
     if (measured := found["patterns"]) is not None:
         summary["patterns"] = speed_tables.write_patterns(order, patterns, measured)
-    if (changed := found["varied"]) is not None:
-        results = dict(zip(varied, in_groups(changed, len(profile.varied_seeds)), strict=False))
-        summary["varied"] = write_varied(order, results)
-        summary["classified"] = write_classified(order, classify, changed[len(several) :])
+    groups = {name: [load(cell, cache) for cell in cells] for name, cells in varied.items()}
+    if None not in next(iter(groups.values())):  # what others are compared with
+        whole = {name: group for name, group in groups.items() if None not in group}
+        summary["varied"] = write_varied(order, whole)  # type: ignore[arg-type]
+    if None not in (classified := [load(cell, cache) for cell in classify]):
+        summary["classified"] = write_classified(order, classify, classified)  # type: ignore[arg-type]
     parts = {name: part for name, part in {"grid": fits, **found}.items() if part is not None}
     summary["made"] = {name: tell_made(part) for name, part in parts.items()}
-    summary["stored_made"] = tell_made(stored[1]) if full else {}
+    summary["stored_made"] = tell_made(as_cells(stored)[1]) if full else {}
     path = order.output / "mnist-summary.json"
-    write_json({**configuration(order), **keep_earlier(path, LASTING), **summary}, path)
+    earlier = keep_earlier(path, LASTING)
+    made = earlier.pop("made", {})
+    summary["made"] = {name: made[name] for name in PARTS if name in made} | summary["made"]
+    write_json({**configuration(order), **earlier, **summary}, path)
     page.write(order.profile, order.output)
 
 
-def in_groups(results: list[Result], size: int) -> list[list[Result]]:
-    """Return the results of consecutive cells, so many at a time."""
-    return [results[i : i + size] for i in range(0, len(results), size)]
+def values_of(fits: dict[Setting, Result]) -> search.Known:
+    """Return what the search goes by."""
+    return {setting: fit["nll_validation"] for setting, fit in fits.items()}
 
 
-def summarise_grid(cells: list[Cell], fits: list[Result]) -> dict[str, Any]:
-    """Return for each digit what was tried and what was best, with the best of every size."""
+def summarise_search(stored: Stored) -> dict[str, Any]:
+    """Return for each digit what was tried, what was best, and the best of its neighbours."""
     summary = {}
-    for digit, config in sorted(choose(cells, fits).items()):
-        own = [
-            (c.config, r["nll_validation"])
-            for c, r in zip(cells, fits, strict=True)
-            if c.config["digit"] == digit
-        ]
-        same = [(c, nll) for c, nll in own if c["kept"] == config["kept"]]
-        sizes = sorted({c["n_components"] for c, _ in same})
-        at_size = [nll for c, nll in same if c["n_components"] == config["n_components"]]
+    for digit, fits in stored.items():
+        if not fits:
+            continue
+        known = values_of(fits)
+        best = search.best_of(known)
+        lowest: dict[Setting, float] = {}
+        for setting, value in known.items():
+            key = setting._replace(seed=0)
+            lowest[key] = min(value, lowest.get(key, value))
+        starts = search.starts_of(known, best)
+        further = search.next_setting(known)
         summary[str(digit)] = {
-            "n_components": config["n_components"],
-            "kept": config["kept"],
-            "seed": config["seed"],
-            "nll": min(nll for _, nll in own),
-            "fits": len(own),
-            "sizes": sizes,
-            "shares": sorted({c["kept"] for c, _ in own}),
-            "n_seeds": len(at_size),
-            "spread_of_starts": max(at_size) - min(at_size),
-            "interior": sizes[0] < config["n_components"] < sizes[-1],
-            "by_size": {
-                str(size): min(nll for c, nll in same if c["n_components"] == size)
-                for size in sizes
-            },
+            "chosen": best._asdict(),
+            "nll": known[best],
+            "fits": len(known),
+            "inside": further is None or further.seed > 0,  # by one start of every neighbour
+            "finished": further is None,
+            "n_starts": len(starts),
+            "spread_of_starts": max(starts) - min(starts),
+            "by_size": {str(s.size): v for s, v in lowest.items() if s.share == best.share},
+            "by_share": {f"{s.share:g}": v for s, v in lowest.items() if s.size == best.size},
         }
     return summary
 
 
-def repeat_stored(
-    cells: list[Cell], fits: list[Result], stored: tuple[list[Cell], list[Result]]
-) -> dict[str, Any]:
+def repeat_stored(cells: list[Cell], fits: list[Result], stored: Stored) -> dict[str, Any]:
     """Return how far fits of today's code are from the same ones in the tree."""
-    known = {name_of(cell): result["nll_validation"] for cell, result in zip(*stored, strict=True)}
+    known = {
+        name_of(fit_cell(profiles.FULL.mnist, digit, setting)): fit["nll_validation"]
+        for digit, own in stored.items()
+        for setting, fit in own.items()
+    }
     apart = [
         abs(result["nll_validation"] - known[name_of(cell)])
         for cell, result in zip(cells, fits, strict=True)
@@ -148,32 +157,42 @@ def repeat_stored(
 
 
 def fit_grid(order: Order) -> tuple[list[Cell], list[Result]]:
-    """Return the fits of the grid, which all parts need, and their cells.
+    """Return the fits that this run chooses from or repeats, and their cells.
 
-    The full grid takes hours: it is done in the order of what it tells, as far as time allows,
-    and what is finished is in the tree.
+    The full profile searches, which takes hours: first starts of every digit before any further
+    ones. What is finished is in the tree, and the quick profile chooses from it.
     """
-    cells = grid_cells(order.profile.mnist)
-    if order.profile is profiles.QUICK:  # it chooses from what is stored
-        stored = read_grid(grid_cells(profiles.FULL.mnist), order.stored)[0]
-        known = {cell.config["digit"] for cell in stored} - set(order.profile.mnist.grids)
-        cells = [cell for cell in cells if cell.config["digit"] not in known]
+    full = profiles.FULL.mnist
     if order.profile is not profiles.FULL:
+        cells = grid_cells(order.profile.mnist)
+        if order.profile is profiles.QUICK:
+            known = {d for d, fits in stored_fits(full, order.stored).items() if fits}
+            known -= set(order.profile.mnist.grids)
+            cells = [cell for cell in cells if cell.config["digit"] not in known]
         again = order.again and "grid" in order.parts
         return cells, run(cells, order.cache, title="mnist, grid", again=again)
-    if "grid" in order.parts:
+
+    def following() -> Cell | None:
+        """Return the next fit of the digit whose search is least far."""
         first, n_shares = order.share
-        own = most_telling_first(cells)[first::n_shares]
+        nexts = [
+            (setting.seed > 0, len(fits), digit, setting)
+            for digit, fits in list(stored_fits(full, order.stored).items())[first::n_shares]
+            if (setting := search.next_setting(values_of(fits))) is not None
+        ]
+        return fit_cell(full, *min(nexts)[2:]) if nexts else None
+
+    if "grid" in order.parts:
         minutes = float("inf") if order.minutes is None else order.minutes
-        run_for(own, order.stored, minutes, title="mnist, full grid")
-    return read_grid(cells, order.stored)
+        run_for(following, order.stored, minutes, title="mnist, search")
+    return as_cells(stored_fits(full, order.stored))
 
 
-def read_grid(cells: list[Cell], stored: Path) -> tuple[list[Cell], list[Result]]:
-    """Return those cells of a grid that are in the tree, whatever code made them."""
-    found = [(cell, load(cell, stored, any_code=True)) for cell in cells]
-    done = [(cell, result) for cell, result in found if result is not None]
-    return [cell for cell, _ in done], [result for _, result in done]
+def as_cells(stored: Stored) -> tuple[list[Cell], list[Result]]:
+    """Return stored fits as cells and results."""
+    pairs = [(digit, *pair) for digit, fits in stored.items() for pair in fits.items()]
+    cells = [fit_cell(profiles.FULL.mnist, digit, setting) for digit, setting, _ in pairs]
+    return cells, [fit for _, _, fit in pairs]
 
 
 def configuration(order: Order) -> dict[str, Any]:

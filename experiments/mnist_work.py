@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from experiments import mnist_data
 from experiments.mnist_data import Images
 from experiments.neighbours import fill_nearest, measure
 from experiments.profiles import Grid, Mnist
-from experiments.store import Cell, Result
+from experiments.search import Setting
+from experiments.store import Cell, Result, read_lines
 from gapmix import GaussianMixture
 from gapmix.plan import TreeOptions
 from gapmix.plan.patterns import find_patterns
@@ -37,8 +39,10 @@ OPEN = {
 VARIED: dict[str, dict[str, Any]] = {
     "as decided, 75 % kept": {},
     "all components kept": {"kept": 1.0},
+    "diagonal loading 1e-5": {"diagonal_loading": 1e-5},
     "diagonal loading 1e-4": {"diagonal_loading": 1e-4},
     "diagonal loading 1e-2": {"diagonal_loading": 1e-2},
+    "diagonal loading 1e-1": {"diagonal_loading": 1e-1},
     "tolerance 0.01": {"tol": 0.01},
     "equal weights": {"weights": "equal"},
     "filled with the next eigenvalue": {"fill": "next"},
@@ -87,32 +91,26 @@ def grid_cells(profile: Mnist) -> list[Cell]:
         for size in grid.sizes:
             for kept in grid.kept:
                 for seed in grid.seeds if size > 1 else grid.seeds[:1]:
-                    config = {**base_config(profile, digit), "n_components": size}
-                    config |= {"kept": kept, "seed": seed}
-                    cells.append(Cell("mnist-fit", config, fit_one, is_line=True))
+                    cells.append(fit_cell(profile, digit, Setting(size, kept, seed)))
     return cells
 
 
-def most_telling_first(cells: list[Cell]) -> list[Cell]:
-    """Order a grid so that stopping early leaves a choice of every digit, ever surer.
+def fit_cell(profile: Mnist, digit: int, setting: Setting) -> Cell:
+    """Return the cell of one fit."""
+    config = {**base_config(profile, digit), "n_components": setting.size}
+    config |= {"kept": setting.share, "seed": setting.seed}
+    return Cell("mnist-fit", config, fit_one, is_line=True)
 
-    First the sizes and the share where optima were seen, one seed of every digit; then two more
-    seeds; then the other shares; then what is left.
-    """
 
-    def rank(cell: Cell) -> tuple[int, ...]:
-        config = cell.config
-        size, kept, seed = config["n_components"], config["kept"], config["seed"]
-        usual = 2 <= size <= 6
-        if usual and kept == 0.75 and seed < 3:
-            return (min(seed, 1), config["digit"])
-        if usual and seed == 0:
-            return (2, config["digit"])
-        if kept == 0.75 and seed < 3:
-            return (3, config["digit"])
-        return (4 if seed < 3 else 5, config["digit"])
-
-    return sorted(cells, key=rank)
+def stored_fits(profile: Mnist, folder: Path) -> dict[int, dict[Setting, Result]]:
+    """Return the fits of each digit that are in the tree, whatever code made them."""
+    found: dict[int, dict[Setting, Result]] = {digit: {} for digit in profile.digits}
+    for record in read_lines(folder / "mnist-fit.jsonl").values():
+        config = record["config"]
+        setting = Setting(config["n_components"], config["kept"], config["seed"])
+        if config == fit_cell(profile, config["digit"], setting).config:
+            found[config["digit"]][setting] = {**record["result"], "made": record["made"]}
+    return found
 
 
 def fit_one(config: dict[str, Any]) -> Result:
@@ -190,11 +188,12 @@ def hidden_error(filled: np.ndarray, images: Images) -> np.ndarray:
 
 
 def timing_cells(profile: Mnist, chosen: dict[int, dict[str, Any]]) -> list[Cell]:
-    """Return cells that time every solver on every digit, and those that retrain one to the end.
+    """Return cells that time every solver on every digit, and those that retrain the chosen model.
 
     All components cost the same, so one is timed, without the eigenvalues of the regulariser.
     Work per row is too slow for all rows: two numbers of rows tell what a row costs and what does
-    not depend on rows. `dual` has the larger of them too, to compare results.
+    not depend on rows. `dual` has the larger of them too, to compare results. The chosen model is
+    retrained on all rows for a few iterations, and on some rows to the end.
     """
     few, more = profile.n_train // 75 + 2, profile.n_train // 25 + 6
     part = [("naive-row", few), ("naive-row", more), ("dual", more)]
@@ -206,9 +205,9 @@ def timing_cells(profile: Mnist, chosen: dict[int, dict[str, Any]]) -> list[Cell
         for digit in profile.timed_digits
         for solver, rows in contestants
     ]
-    last = profile.timed_iterations
     configs += [
-        {**chosen[profile.varied_digit], "solver": solver, "rows": None, "iterations": last}
+        {**chosen[profile.varied_digit], "solver": solver, "rows": rows, "iterations": iterations}
+        for rows, iterations in ((None, profile.timed_iterations), (profile.n_train // 15, None))
         for solver in SOLVERS[1:]
     ]
     return [Cell("mnist-timing", {**config, "threads": 1}, time_one) for config in configs]

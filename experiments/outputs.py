@@ -58,9 +58,8 @@ def tell_made(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def keep_earlier(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the parts of an earlier run that this one may not have done, with their commit."""
+    """Return the parts of an earlier run that this one may not have done, and what made them."""
     if not path.exists():
         return {}
     earlier = json.loads(path.read_text())
-    kept = {name: earlier[name] for name in names if name in earlier}
-    return {**kept, "earlier_commit": earlier.get("earlier_commit", earlier["commit"])}
+    return {name: earlier[name] for name in (*names, "made") if name in earlier}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from benchmarks.report import table
 from experiments.open_questions import DECISIONS
 from experiments.outputs import ROOT
 from experiments.profiles import FULL, Profile
+from experiments.speed_page import patterns_part, timing_part
 from experiments.verdicts import abalone_claims, mnist_claims
 
 HEADER = ["the paper's words", "read as", "ours", "verdict"]
@@ -41,8 +41,8 @@ def compose(profile: Profile, mnist: dict[str, Any], abalone: dict[str, Any], pr
         "# The paper's experiments, rerun",
         "Written by `experiments/page.py` from the numbers beside it; do not edit. "
         f"Profile: **{profile.name}**. `make experiments` makes the quick profile, which is what "
-        "half an hour of two cores allows, and shows beside it what is stored of the paper's full "
-        "grid; `python -m experiments.mnist --full --minutes 60` goes on with that grid.",
+        "half an hour of two cores allows; mixtures of digits are chosen from the stored fits of a "
+        "search, `python -m experiments.mnist --full --only grid --minutes 60` goes on with it.",
         "## Claims and verdicts",
         "Intervals are 95 %. On Abalone they cover the draw of the gaps, the starts of mixtures "
         "and networks (all drawn anew in every repeat) and the choice of test rows; differences "
@@ -65,7 +65,7 @@ def made_part(mnist: dict[str, Any], abalone: dict[str, Any]) -> list[str]:
     """Return which commit made each part, and how long that took."""
     made = {f"MNIST, {name}": value for name, value in mnist.get("made", {}).items()}
     if mnist.get("stored_made"):
-        made["MNIST, full grid (stored)"] = mnist["stored_made"]
+        made["MNIST, search (stored)"] = mnist["stored_made"]
     if "made" in abalone:
         made["Abalone"] = abalone["made"]
     rows = [
@@ -77,63 +77,50 @@ def made_part(mnist: dict[str, Any], abalone: dict[str, Any]) -> list[str]:
         "comments (`experiments/fingerprint.py`); other code does them anew. A plus sign: the "
         "commit with changes that came right after it."
     )
-    known = {"filled": "digits", "varied": "varied"}
-    earlier = [
-        key for key, part in known.items() if key in mnist and part not in mnist.get("made", {})
-    ]
-    if earlier and "earlier_commit" in mnist:
-        text += (
-            " Not run again: figure 1, errors of filled pixels, the classifier and the decisions "
-            f"varied on images come from commit {mnist['earlier_commit']}, whose grid had "
-            "mixtures of 1 and 4 components, one start, all components kept."
-        )
     heads = ["part", "commits", "results", "processor minutes"]
     return [text, *([table(heads, rows)] if rows else [])]
 
 
 def left_out(profile: Profile, mnist: dict[str, Any], abalone: dict[str, Any]) -> list[str]:
     """Return what separates a profile from the paper's grids, and what rests on too little."""
-    a, fm, fa = profile.abalone, FULL.mnist, FULL.abalone
+    fm, fa = FULL.mnist, FULL.abalone
+    a = profile.abalone._replace(**abalone.get("settings", {}))  # of what was run, not of today
     n_all = len(fm.digits) * (len(fm.grid.sizes) - 1) * len(fm.grid.kept) * len(fm.grid.seeds)
     n_all += len(fm.digits) * len(fm.grid.kept)  # one component has one start
-    timing = mnist.get("timing", {})
-    n_timed = len({row["digit"] for row in timing.get("rows", [])})
-    lines = []
-    if "grid" in mnist:
-        grid = mnist["grid"]
-        done = sum(each["fits"] for each in grid.values())
+    lines, timing = [], mnist.get("timing", {})
+    if "search" in mnist:
+        found = mnist["search"]
+        lacking = {
+            "one start of every neighbour": [d for d, each in found.items() if not each["inside"]],
+            "three starts of the chosen": [d for d, e in found.items() if e["n_starts"] < 3],
+            "three of every neighbour": [d for d, each in found.items() if not each["finished"]],
+        }
         lines.append(
-            f"MNIST: {done} of the {n_all} distinct fits of the paper's grid are stored (some 20 s "
-            "of a processor each), most telling ones first; digits without any: "
-            + (", ".join(str(d) for d in fm.digits if str(d) not in grid) or "none")
-            + "; with fewer than three starts of the chosen size: "
-            + (", ".join(d for d, each in grid.items() if each["n_seeds"] < 3) or "none")
-            + "; chosen at an end of the sizes tried: "
-            + (", ".join(d for d, each in grid.items() if not each["interior"]) or "none")
-            + ". The share kept, 75 %, is the lowest of the paper's three."
+            f"MNIST: the search made {sum(each['fits'] for each in found.values())} fits, the "
+            f"paper's grid has {n_all} distinct ones: left out are two of five starts, and sizes "
+            "and shares that are not next to the best. The value added to the diagonal "
+            "stays 0.001: likelihood alone would choose a smaller one, which fills worse (see the "
+            "decisions varied). Digits that still lack "
+            + "; ".join(f"{what}: {', '.join(d) or 'none'}" for what, d in lacking.items())
+            + ". Until then the number of components is not told from its neighbours where their "
+            "values are closer than starts are."
         )
     lines += [
-        f"Times: one component of {n_timed} digits, two iterations; the chosen mixture of digit "
-        f"{profile.mnist.varied_digit} "
-        + ("was" if timing.get("retrained") else "is to be, and was not yet,")
-        + " retrained for "
-        + (
-            f"{profile.mnist.timed_iterations} iterations"
-            if profile.mnist.timed_iterations
-            else "as long as it took to converge"
-        )
-        + " with every solver. Per-row work is timed at two numbers of rows and carried on along "
-        "their line; all other times are of all rows.",
-        f"Abalone: {len(a.proportions)} shares instead of {len(fa.proportions)}, {a.repeats} "
-        f"repeats instead of {fa.repeats}, {len(a.settings)} network settings instead of "
-        f"{len(fa.settings)} (at most {a.epochs} epochs instead of {fa.epochs}), {len(a.kernels)} "
-        f"kernels instead of {len(fa.kernels)} (each with all 5 weight decays), mixtures of "
-        f"{a.sizes} components instead of {fa.sizes[0]} to {fa.sizes[-1]}. Lists of learners have "
-        "so few values that a choice is always at an end of one; all are values of the paper's "
-        "grid. Its full grid of learners has not been run: at about a minute of kernels and ten of "
-        "networks for each of 1,000 filled tables it takes days.",
-        "Linear growth with rows is measured in the benchmarks, not here; the depth rule "
-        "(`recompute_every`) is tested, not studied, because nothing was lost without it.",
+        f"Times: one component of {len({row['digit'] for row in timing.get('rows', [])})} digits, "
+        f"two iterations; the chosen mixture of digit {profile.mnist.varied_digit} "
+        + ("is" if timing.get("retrained") else "is to be, and was not yet,")
+        + " retrained with every solver but `naive-row`, for "
+        f"{profile.mnist.timed_iterations} iterations on all rows and until it converges on "
+        f"{profile.mnist.n_train // 15}. Per-row work is timed at two numbers of rows and "
+        "carried on along their line; all other times are of all rows.",
+        f"Abalone: {len(a.proportions)} shares of gaps instead of {len(fa.proportions)}, "
+        f"{a.repeats} repeats instead of {fa.repeats}, {len(a.settings)} network settings instead "
+        f"of {len(fa.settings)} (at most {a.epochs} epochs instead of {fa.epochs}), "
+        f"{len(a.kernels)} kernels instead of {len(fa.kernels)} (each with all 5 weight decays), "
+        f"mixtures of {', '.join(map(str, a.sizes))} components instead of {fa.sizes[0]} to "
+        f"{fa.sizes[-1]}. Lists of learners have so few values that a choice is always at an end"
+        + (": what longer ones change is in the last table." if "lists" in abalone else "."),
+        "The depth rule (`recompute_every`) is tested, not studied: nothing was lost without it.",
     ]
     if "chosen" in abalone:
         found = abalone["chosen"]
@@ -174,8 +161,8 @@ def mnist_part(summary: dict[str, Any], prefix: str) -> list[str]:
                 ],
             ),
         ]
-    if "grid" in summary:
-        parts += grid_part(summary)
+    if "search" in summary:
+        parts += search_part(summary)
     if "ratios" in summary.get("timing", {}):
         parts += timing_part(summary["timing"])
     if "patterns" in summary:
@@ -183,9 +170,10 @@ def mnist_part(summary: dict[str, Any], prefix: str) -> list[str]:
     if "varied" in summary:
         parts += [
             "### Decisions varied (images)",
-            "Mean over starts, in brackets how far these are apart."
-            if "nll_spread" in summary["varied"][0]
-            else f"One start each; commit {summary.get('earlier_commit')}.",
+            "Two components of digit 3; mean over three starts, in brackets how far these are "
+            "apart. Likelihood falls with the value added to the diagonal, pixel error does not: "
+            "pixels at the border hardly vary, and the density of a constant has no bound. So the "
+            "value is decided, not chosen by likelihood.",
             table(
                 [
                     "decision",
@@ -197,8 +185,7 @@ def mnist_part(summary: dict[str, Any], prefix: str) -> list[str]:
                 [
                     [
                         row["decision"],
-                        f"{row['nll_validation']:.1f}"
-                        + (f" ({row['nll_spread']:.1f})" if "nll_spread" in row else ""),
+                        f"{row['nll_validation']:.1f} ({row['nll_spread']:.1f})",
                         f"{row['n_iter']:.0f}",
                         f"{row['rmse_filled']:.4f}",
                         signed(row["mse_difference"], row["half_width"]),
@@ -220,150 +207,42 @@ def mnist_part(summary: dict[str, Any], prefix: str) -> list[str]:
     return parts
 
 
-def grid_part(summary: dict[str, Any]) -> list[str]:
-    """Return the stored grid: what was chosen, and how sizes compare."""
-    grid, repeated = summary["grid"], summary["repeated"]
-    sizes = sorted({int(size) for each in grid.values() for size in each["by_size"]})
+def search_part(summary: dict[str, Any]) -> list[str]:
+    """Return the stored search: what was chosen, and what its neighbours give."""
+    found, repeated = summary["search"], summary["repeated"]
+    sizes = sorted({int(size) for each in found.values() for size in each["by_size"]})
+    shares = sorted({float(share) for each in found.values() for share in each["by_share"]})
+
+    def value(each: dict[str, Any], axis: str, key: str) -> str:
+        if key not in each[axis]:
+            return ""
+        is_best = each[axis][key] == each["nll"]
+        return f"**{each[axis][key]:.1f}**" if is_best else f"{each[axis][key]:.1f}"
+
     rows = [
         [
             digit,
-            f"{each['n_components']}, {100 * each['kept']:.0f} %, seed {each['seed']}",
+            f"{each['chosen']['size']}, {100 * each['chosen']['share']:.0f} %",
             str(each["fits"]),
-            f"{each['n_seeds']} ({each['spread_of_starts']:.1f} apart)",
-            *(f"{each['by_size'][str(s)]:.1f}" if str(s) in each["by_size"] else "" for s in sizes),
+            f"{each['n_starts']} ({each['spread_of_starts']:.1f})",
+            *(value(each, "by_size", str(size)) for size in sizes),
+            *(value(each, "by_share", f"{share:g}") for share in shares),
         ]
-        for digit, each in grid.items()
+        for digit, each in found.items()
     ]
-    heads = ["digit", "chosen", "fits", "starts of that size", *(f"{s} components" for s in sizes)]
+    heads = ["digit", "components, share", "fits", "starts of it (apart)"]
+    heads += [str(size) for size in sizes] + [f"{100 * share:.0f} %" for share in shares]
     return [
-        "### The full grid, as far as it is stored",
-        "Mean negative log-likelihood of validation images; the best of every size at the chosen "
-        "share. Where there is but one start of a size, neighbouring sizes are not told apart. "
+        "### The mixture of each digit",
+        "Chosen by a search in stages (`experiments/search.py`) on all 4,500 training images of a "
+        "digit: components one by one, one start each, until two more did not help; then the best "
+        "against its neighbours, one component or one share of kept principal components away, "
+        "from three starts each; from a better neighbour it goes on. The table has the mean "
+        "negative log-likelihood of validation images: by number of components at the chosen "
+        "share, by share at the chosen number, each the best of its starts. "
         f"{repeated['n']} of these fits were done again by this profile; the largest difference is "
         f"{repeated['largest']:.1e}.",
         table(heads, rows),
-    ]
-
-
-def timing_part(timing: dict[str, Any]) -> list[str]:
-    """Return the section on times."""
-    where, busy = timing["machine"], timing["others_cpu"]
-    note = "" if busy is None else f" Others had up to {100 * busy:.0f} % of the cores meanwhile."
-    solvers = list(timing["ratios"]["naive"])
-    of = {s: [row for row in timing["rows"] if row["solver"] == s] for s in solvers}
-
-    counts = [
-        re.findall(r"(\d+) patterns from scratch, ([\d,]+) moved", r["trees"]) for r in of["tree"]
-    ]
-    moved = [sum(int(c[0][i].replace(",", "")) for c in counts if c) for i in (0, 1)]
-
-    def mean(solver: str, name: str) -> float:
-        return sum(row[name] for row in of[solver]) / len(of[solver])
-
-    def ratio(solver: str, base: str) -> str:
-        found = timing["ratios"][base][solver]
-        return f"{found['mean']:.3g} ± {found['half']:.2g}"
-
-    return [
-        "### Time per iteration",
-        f"{where['cpu']}, one thread, {where['blas']}; processor seconds of an iteration with one "
-        "component, mean over digits, intervals over digits. `paper` has one tree over all "
-        "patterns; making it takes the time in the last column, once in a fit. `tree` and `dual` "
-        f"are ours. Of {sum(moved):,} patterns in all digits `tree` starts {moved[0]:,} from "
-        f"scratch and moves {moved[1]:,}, so that its time is no evidence for a spanning tree, and "
-        f"`dual` has none.{note} `python -m experiments.mnist --only timing --again` takes times "
-        "anew, best on a quiet machine.",
-        table(
-            ["solver", "seconds", "times naive-row", "times naive", "seconds to plan"],
-            [
-                [
-                    solver,
-                    f"{mean(solver, 'seconds_per_iteration'):.3g}",
-                    ratio(solver, "naive-row"),
-                    ratio(solver, "naive"),
-                    f"{mean(solver, 'plan_seconds'):.2g}",
-                ]
-                for solver in solvers
-            ],
-        ),
-        *retrained_part(timing["retrained"]),
-    ]
-
-
-def retrained_part(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the times of the chosen mixture retrained, if it was."""
-    if not rows:
-        return []
-    return [
-        "The chosen mixture retrained:",
-        table(
-            ["digit", "components", "solver", "iterations", "seconds", "log-likelihood off by"],
-            [
-                [
-                    str(row["digit"]),
-                    str(row["n_components"]),
-                    row["solver"],
-                    str(row["iterations"]),
-                    f"{row['seconds']:.3g}",
-                    f"{row['difference_log_likelihood']:.1e}",
-                ]
-                for row in rows
-            ],
-        ),
-    ]
-
-
-def patterns_part(tables: dict[str, Any]) -> list[str]:
-    """Return the sections on trees, updates and the motivating case."""
-    solvers = list(dict.fromkeys(r["solver"] for r in tables["half"]))
-    widths = list(dict.fromkeys(r["d"] for r in tables["half"]))
-    half = {(r["d"], r["solver"]): f"{r['mean']:.2f} ± {r['half']:.2f}" for r in tables["half"]}
-    sizes = list(dict.fromkeys(r["size"] for r in tables["updates"]))
-    steps = sorted({r["n_d"] for r in tables["updates"]})
-    moved = {
-        (r["size"], r["n_d"]): f"{r['factor']:.2g} / {r['covariance']:.2g}"
-        for r in tables["updates"]
-    }
-    return [
-        "### Half as many patterns as rows, without structure",
-        "Times faster than naive EM that does each pattern once; three draws.",
-        table(
-            ["d", *solvers], [[str(d), *(half[d, solver] for solver in solvers)] for d in widths]
-        ),
-        "### An update against a fresh factor, and against a fresh conditional covariance",
-        "Time of moving it over that of making it anew, factor of S_oo / covariance (K_mm)^-1, by "
-        "size (down) and variables that change, n_d (across).",
-        table(
-            ["n", *(f"n_d = {n_d}" for n_d in steps)],
-            [[str(n), *(moved.get((n, n_d), "") for n_d in steps)] for n in sizes],
-        ),
-        "### Depth of one tree over all patterns, rooted at its centre",
-        table(
-            ["patterns of", "rows (log2)", "distinct (log2)", "depth"],
-            [
-                [
-                    r["family"],
-                    f"{r['n']} ({r['log2_n']:.1f})",
-                    f"{r['n_patterns']:.0f} ({r['log2_patterns']:.1f})",
-                    f"{r['depth']:.1f}",
-                ]
-                for r in tables["depth"]
-            ],
-        ),
-        "### Ways to make the tree of the paper's algorithm",
-        table(
-            ["patterns of", "tree", "time of an iteration", "changes", "seconds to make"],
-            [
-                [
-                    r["family"],
-                    r["tree"],
-                    f"{r['mean']:.2f} ± {r['half']:.2f}",
-                    f"{r['changes']:.3f}",
-                    f"{r['build_seconds']:.2g}",
-                ]
-                for r in tables["trees"]
-            ],
-        ),
     ]
 
 
@@ -390,11 +269,6 @@ def abalone_part(summary: dict[str, Any], prefix: str) -> list[str]:
     if "varied" in summary:
         parts += [
             "### Decisions varied (mixture alone as regressor)",
-            *(
-                [f"Of commit {summary['earlier_commit']}, with four repeats and fewer starts."]
-                if "earlier_commit" in summary
-                else []
-            ),
             table(
                 ["decision", "test error", "change", "components chosen, by repeat"],
                 [
@@ -405,6 +279,26 @@ def abalone_part(summary: dict[str, Any], prefix: str) -> list[str]:
                         row["components"],
                     ]
                     for row in summary["varied"]
+                ],
+            ),
+        ]
+    if "lists" in summary:
+        parts += [
+            "### Longer lists of the learners' settings",
+            "With the neighbours, in the paper's lists, of all values of the short lists: change "
+            "of the test error at 30 % missing, and what was chosen in each repeat (network: "
+            "hidden units, decay, rate, decrease; kernel ridge: kernel, scale, degree, decay).",
+            table(
+                ["learner", "filled by", "settings", "change", "chosen"],
+                [
+                    [
+                        row["learner"],
+                        row["filling"],
+                        str(row["settings"]),
+                        signed(row["difference"], row["half_width"]),
+                        row["chosen"],
+                    ]
+                    for row in summary["lists"]
                 ],
             ),
         ]
@@ -429,7 +323,10 @@ def filled(rows: list[dict[str, Any]]) -> str:
     shares = sorted({row["proportion"] for row in rows})
     fillings = list(dict.fromkeys(row["filling"] for row in rows))
     found = {(row["filling"], row["proportion"]): row["rmse"] for row in rows}
-    lines = [[name, *(f"{found[name, p]:.3f}" for p in shares)] for name in fillings]
+    lines = [
+        [name, *(f"{found[name, p]:.3f}" if (name, p) in found else "" for p in shares)]
+        for name in fillings
+    ]
     return table(["", *(f"{100 * p:.0f} %" for p in shares)], lines)
 
 

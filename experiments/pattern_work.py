@@ -40,7 +40,7 @@ TREES = {
 
 
 def pattern_cells(rows: tuple[int, ...], widths: tuple[int, ...], seeds: range) -> list[Cell]:
-    """Return the cells: depths, the paper's motivating case, ways to make trees, updates."""
+    """Return the cells: depths, the paper's motivating case, trees, updates, growth with rows."""
     cells = []
     for seed in seeds:
         cells += [
@@ -61,6 +61,12 @@ def pattern_cells(rows: tuple[int, ...], widths: tuple[int, ...], seeds: range) 
         cells += [
             Cell("pattern-update", {"size": d, "seed": seed}, time_updates, is_line=True)
             for d in widths
+        ]
+        cells += [
+            Cell(
+                "pattern-rows", {"n": 2 * n, "d": widths[0], "seed": seed}, time_rows, is_line=True
+            )
+            for n in rows
         ]
     return cells
 
@@ -102,6 +108,15 @@ def time_half(config: dict[str, Any]) -> Result:
     rng = np.random.default_rng(config["seed"])
     half = mcar(config["d"], 0.3)(rng, config["n"] // 2)
     return _time_iterations(np.concatenate([half, half]), {name: name for name in SOLVERS})
+
+
+def time_rows(config: dict[str, Any]) -> Result:
+    """Time an iteration on rows whose patterns nearly all differ, and the making of the tree."""
+    observed = mcar(config["d"], 0.3)(np.random.default_rng(config["seed"]), config["n"])
+    began = time.process_time()
+    make_forest(find_patterns(observed), 1, TREES["differing variables (the paper's)"], DEFAULT)
+    built = time.process_time() - began
+    return {**_time_iterations(observed, {name: name for name in SOLVERS}), "build": built}
 
 
 def time_trees(config: dict[str, Any]) -> Result:

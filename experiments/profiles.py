@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from experiments.kernel_ridge import Kernel
 from experiments.network import Setting
@@ -17,6 +17,7 @@ DECREASES = (0.0, 1e-2, 1e-4, 1e-6)
 RIDGES = (1e-8, 1e-6, 1e-4, 1e-2, 1.0)
 BANDWIDTHS = (100.0, 50.0, 10.0, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01)
 DEGREES = (1, 2, 3, 4, 5)
+POLY = "polynomial"
 DOT_SCALES = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 
 
@@ -34,7 +35,7 @@ def kernels(
     return (
         Kernel("linear"),
         *(Kernel("gaussian", bandwidth) for bandwidth in bandwidths),
-        *(Kernel("polynomial", s, degree) for degree, s in itertools.product(degrees, scales)),
+        *(Kernel(POLY, s, degree) for degree, s in itertools.product(degrees, scales)),
     )
 
 
@@ -55,11 +56,11 @@ class Mnist(NamedTuple):
 
     digits: tuple[int, ...]
     grids: dict[int, Grid]  # of some digits, always done; others have `grid`
-    grid: Grid  # quick: of digits of which nothing is stored
+    grid: Grid  # quick: of digits of which nothing is stored; full: the paper's, for its count
     n_train: int
     n_test: int  # images in all
     timed_digits: tuple[int, ...]
-    timed_iterations: int | None  # of the model retrained to the end; None: until convergence
+    timed_iterations: int  # of the chosen model retrained on all rows; on few: to the end
     varied_digit: int
     max_iter: int
     loadings: tuple[float, ...] = (1e-3, 1e-2, 1e-1)  # of classifiers
@@ -94,6 +95,27 @@ class Profile(NamedTuple):
     name: str
     mnist: Mnist
     abalone: Abalone
+
+
+def widen(profile: Abalone) -> Abalone:
+    """Return lists of learners with the neighbours, in the paper's lists, of all their values."""
+    lists = (HIDDEN, DECAYS, RATES, DECREASES)
+    columns = zip(*profile.settings, strict=True)
+    wide = [with_neighbours(set(own), all_) for own, all_ in zip(columns, lists, strict=True)]
+    given = {name: [k for k in profile.kernels if k.name == name] for name in ("gaussian", POLY)}
+    more = kernels(
+        with_neighbours({k.scale for k in given["gaussian"]}, BANDWIDTHS),
+        with_neighbours({k.degree for k in given[POLY]}, DEGREES),
+        with_neighbours({k.scale for k in given[POLY]}, DOT_SCALES),
+    )
+    settings_ = tuple(Setting(*values) for values in itertools.product(*wide))
+    return profile._replace(settings=settings_, kernels=more)
+
+
+def with_neighbours(own: set[Any], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return those values of a list that are among some, or next to one of them."""
+    ordered = sorted(values)
+    return tuple(v for i, v in enumerate(ordered) if own & set(ordered[max(0, i - 1) : i + 2]))
 
 
 _SEEDS = (0, 1, 2, 3, 4)
@@ -148,16 +170,16 @@ QUICK = Profile(
     ),
     Abalone(
         proportions=(0.0, 0.1, 0.3, 0.5, 0.7),
-        repeats=3,
-        sizes=(1, 2, 3, 4, 6, 8),
-        loadings=(1e-4, 1e-3, 1e-2),
+        repeats=5,
+        sizes=(2, 4, 6, 8, 12),
+        loadings=(0.0, 1e-2, 1e-1),
         seeds=(0, 1),
         settings=settings((10, 20), (1e-6, 1e-4), (1e-2,), 0.0, 1e-4),
         epochs=100,
         patience=20,
         kernels=(
             Kernel("gaussian", 5.0),
-            Kernel("polynomial", 0.05, 2),
+            Kernel(POLY, 0.05, 2),
         ),
         n_trees=20,
         varied_proportion=0.3,
@@ -174,15 +196,15 @@ FULL = Profile(
         n_train=4500,
         n_test=10_000,
         timed_digits=tuple(range(10)),
-        timed_iterations=None,
+        timed_iterations=10,
         varied_digit=3,
         max_iter=50,
     ),
     Abalone(
         proportions=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7),
         repeats=10,
-        sizes=tuple(range(1, 11)),
-        loadings=(1e-5, 1e-4, 1e-3, 1e-2),
+        sizes=tuple(range(1, 13)),
+        loadings=(0.0, 1e-4, 1e-3, 1e-2, 1e-1),
         seeds=_SEEDS,
         settings=PAPER_SETTINGS,
         epochs=200,

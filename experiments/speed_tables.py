@@ -29,7 +29,8 @@ def whole_digits(cells: list[Cell], results: list[Result]) -> tuple[list[Cell], 
     for cell, result in zip(cells, results, strict=True):
         key = cell.config["digit"], cell.config["iterations"] == TIMED_ITERATIONS
         groups.setdefault(key, []).append((cell, result))
-    needed = {True: len(TIMED) + 2, False: len(TIMED) - 1}  # two further ones on some rows
+    # Timed: two further ones on some rows. Retrained: on all rows and on some, without naive-row.
+    needed = {True: len(TIMED) + 2, False: 2 * (len(TIMED) - 1)}
     kept = [
         pair
         for (_, is_timed), group in groups.items()
@@ -112,8 +113,8 @@ def _apart(result: Result, same: Result) -> dict[str, float]:
 
 
 def _retrained(whole: list[tuple[dict[str, Any], Result]]) -> list[dict[str, Any]]:
-    """Return a row per solver of the chosen model retrained to the end."""
-    same = next(result for config, result in whole if config["solver"] == "dual")
+    """Return a row per solver of the chosen model retrained, on all rows and on some."""
+    best = {c["rows"]: result for c, result in whole if c["solver"] == "dual"}
     return [
         {
             "digit": config["digit"],
@@ -123,9 +124,28 @@ def _retrained(whole: list[tuple[dict[str, Any], Result]]) -> list[dict[str, Any
             "iterations": len(result["seconds"]),
             "seconds": sum(result["seconds"]),
             "plan_seconds": result["plan_seconds"],
-            **_apart(result, same),
+            "rows": result["n_rows"],
+            "stopped": "converged" if config["iterations"] is None else "after these",
+            **_apart(result, best[config["rows"]]),
         }
         for config, result in whole
+    ]
+
+
+def _growth(groups: dict[str, list[Result]]) -> list[dict[str, Any]]:
+    """Return the power of the number of rows that times grow with, from fewest to most rows."""
+    n_rows = {int(key.split("|")[0]): group for key, group in groups.items()}
+    few, many = min(n_rows), max(n_rows)
+    pairs = list(zip(n_rows[few], n_rows[many], strict=True))
+    what = {
+        solver: [(a["seconds"][solver], b["seconds"][solver]) for a, b in pairs]
+        for solver in TIMED[1:]
+    }
+    what["making the tree"] = [(a["build"], b["build"]) for a, b in pairs]
+    return [
+        {"what": name, "few": few, "many": many, "seconds": float(np.mean([b for _, b in times]))}
+        | mean_and_half([float(np.log(b / a) / np.log(many / few)) for a, b in times])
+        for name, times in what.items()
     ]
 
 
@@ -170,7 +190,8 @@ def write_patterns(order: Order, cells: list[Cell], results: list[Result]) -> di
             for what in ("factor", "covariance"):
                 row[what] = float(np.mean([r["moved"][i][what] / r[what] for r in group]))
             updates.append(row)
-    tables = {"depth": depth, "half": half, "trees": trees, "updates": updates}
+    growth = _growth(of("pattern-rows"))
+    tables = {"growth": growth, "depth": depth, "half": half, "trees": trees, "updates": updates}
     for name, rows in tables.items():
         write_csv(rows, order.output / f"patterns-{name}.csv", beside(order))
     return tables

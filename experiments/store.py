@@ -157,21 +157,14 @@ def run(
     return [work(cell, folder) for cell in cells]
 
 
-def run_for(cells: Sequence[Cell], folder: Path, minutes: float, *, title: str) -> None:
-    """Do cells that no code has done yet, in their order, until the time is up.
-
-    Several processes, here or elsewhere, may share the work by each having some of the cells.
-    """
+def run_for(
+    following: Callable[[], Cell | None], folder: Path, minutes: float, *, title: str
+) -> None:
+    """Do the cell that follows from what is stored, and so on, until none does or time is up."""
     until = time.monotonic() + 60 * minutes
-    todo = [cell for cell in cells if load(cell, folder, any_code=True) is None]
-    progress = Progress(title, len(cells), len(cells) - len(todo))
-    for cell in todo:
-        if time.monotonic() >= until:
-            break
-        if load(cell, folder, any_code=True) is None:  # another process may have been faster
-            work(cell, folder)
-        progress.step()
-    progress.end()
+    while time.monotonic() < until and (cell := following()) is not None:
+        print(f"{title}: {json.dumps(cell.config)}", file=sys.stderr)
+        work(cell, folder)
 
 
 def use_one_thread() -> None:

@@ -1,6 +1,6 @@
-"""What the paper says in words: its regularisers, its starting covariances, its equal weights.
+"""What the paper says in words: its regularisers, starts, equal weights, updates and trees.
 
-Each is one step of EM, computed again row by row in the units of the table.
+Each is one step of EM, or one update, computed again the long way in the units of the table.
 """
 
 import warnings
@@ -12,6 +12,9 @@ from oracles import relative
 from sklearn.exceptions import ConvergenceWarning
 
 from gapmix import GaussianMixture
+from gapmix.plan import TreeOptions
+from gapmix.solvers import paper
+from gapmix.solvers.moving import MovingFactor
 
 UNITS = np.array([1.0, 1000.0, 0.03, 7.0, 1.0])  # none is a power of two but the first and last
 MIX = np.array([[1.0, 0.5, 0.2], [0.0, 1.0, -0.4], [0.0, 0.0, 1.0]])
@@ -196,3 +199,64 @@ def test_equal_weights_are_equal_in_every_step():
     found = [record.log_likelihood * len(X) for record in model.history_]
     assert found == pytest.approx([first[0], second[0]], rel=1e-9)
     assert relative(model.means_, second[2][1]) < 1e-8
+
+
+# ------------------------------------------------------------------------ updates and trees
+
+MOVES = {  # variables that leave and enter a set of seven, numbers 0 to 6 of twelve
+    "added": ([], [8, 11]),
+    "removed": ([0, 3, 6], []),
+    "both": ([6, 1], [7, 9, 10]),
+    "all but one": ([1, 2, 3, 4, 5, 6], []),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_factor_and_a_covariance_that_move_are_those_made_afresh(move):
+    rng = np.random.default_rng(8)
+    root = rng.normal(size=(12, 20))
+    matrix = root @ root.T
+    start = np.arange(7)
+    leaving, entering = (np.array(v, dtype=int) for v in MOVES[move])
+    end = np.concatenate([np.setdiff1d(start, leaving), entering])
+
+    moved = MovingFactor(12)
+    moved.start(matrix, start)
+    moved.delete(leaving)
+    assert moved.append(matrix, entering)
+    assert moved.variables.tolist() == end.tolist()  # what enters comes last
+    z = rng.normal(size=len(end))
+    half = z[None].copy()
+    moved.solve(half, transposed=True)
+    fresh = matrix[np.ix_(end, end)]
+    assert (half**2).sum() == pytest.approx(z @ np.linalg.solve(fresh, z), rel=1e-11)
+    assert moved.log_det() == pytest.approx(np.linalg.slogdet(fresh)[1], rel=1e-11)
+
+    before = np.linalg.inv(matrix[np.ix_(start, start)])
+    variables, covariance = paper._move_covariance(start, before, matrix, entering, leaving)
+    assert variables.tolist() == end.tolist()
+    assert relative(covariance, np.linalg.inv(fresh)) < 1e-10
+
+
+OPTIONS = {
+    "one tree": TreeOptions(max_cluster=None),
+    "small clusters": TreeOptions(max_cluster=4),
+    "anew at every second level": TreeOptions(recompute_every=2),
+    "virtual patterns": TreeOptions(virtual_patterns=True),
+    "a cost of one's own": TreeOptions(cost=lambda common, added, removed: 3 * added + removed),
+    "measured seconds": TreeOptions(cost="seconds"),
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_way_to_make_the_tree_gives_the_textbook_step(option):
+    X, start = make_problem(9, missing=0.4)
+    wanted = oracles.em_step(X, *start)
+    found = step_once(X, start, solver=OPTIONS[option])
+    assert found.plan_.solver == "paper"
+    assert found.history_[0].log_likelihood * len(X) == pytest.approx(wanted[0], rel=1e-10)
+    assert relative(found.means_, wanted[2][1]) < 1e-9
+    assert (
+        relative(found.covariances_ / np.outer(UNITS, UNITS), wanted[2][2] / np.outer(UNITS, UNITS))
+        < 1e-8
+    )
