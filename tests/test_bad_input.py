@@ -24,6 +24,7 @@ from every_estimator import KINDS, NEW, answer
 from sklearn.exceptions import ConvergenceWarning
 
 from gapmix import GaussianMixture
+from gapmix.estimators.warning import find_codes
 
 SOLVERS = ["auto", "naive", "naive-row"]
 
@@ -215,12 +216,19 @@ def test_a_code_is_warned_of_and_kept_as_a_number():
     low, high = np.nanmin(np.where(x == -999, np.nan, x)[:, 1]), np.nanmax(x[:, 1])
     message = (
         f"Column 1: the value -999 occurs 50 times, far from all others ({low:g} to {high:g}). It "
-        "is taken as a number. If it stands for a gap, replace it by NaN first."
+        "is used as a number. If it stands for a gap, replace it by NaN first."
     )
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
         mixture = fit_quietly(x)
     assert mixture.means_[0, 1] < -50
     np.testing.assert_array_equal(mixture.impute(x)[::8, 1], -999.0)
+
+
+def test_nines_are_a_code_where_no_other_value_is_negative_however_wide_the_column():
+    x = np.linspace(0, 5000, 60)[:, None].repeat(4, axis=1)
+    x[::6, :3] = [-999.0, -998.0, -99.0]
+    x[1, 2] = -500.0
+    assert [(code.column, code.value) for code in find_codes(x)] == [(0, -999.0)]
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from gapmix.plan import canonical
 from gapmix.plan.canonical import draw_uniform, put_in_order
 
 
@@ -79,3 +80,11 @@ def test_copies_in_tables_of_categories_are_drawn_each_by_itself_wherever_column
     np.testing.assert_array_equal(*rows)
     alike = draw_uniform(codes, np.ones(200), np.random.default_rng(1))  # as numbers
     assert len(np.unique(alike)) < drawn.size
+
+
+def test_a_large_table_has_the_order_that_it_has_in_one_go(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(50, 17))
+    x[:, 4] = np.nan
+    whole = canonical.order_columns(x, np.ones(50))
+    monkeypatch.setattr(canonical, "MANY_CELLS", 120)
+    np.testing.assert_array_equal(canonical.order_columns(x, np.ones(50)), whole)

@@ -222,7 +222,7 @@ def test_formulas_are_disarmed_unless_raw(gapmix, tmp_path):
     one = ("--components", "1")
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "out.csv", *one)
     assert ran.code == 0, ran.err
-    assert "3 texts that a spreadsheet would run as formulas" in ran.err
+    assert "3 cells that a spreadsheet would run as a formula" in ran.err
     column = [row[3] for row in cells(tmp_path / "out.csv")[1:]]
     assert column == ["'=1+1", "'+cmd", "'@x", "plain"]
     assert float(cells(tmp_path / "out.csv")[1][0]) == 0
@@ -423,7 +423,7 @@ def test_a_summary_tells_what_was_filled_and_how_sure_and_details_only_if_asked(
     assert "Filled 30 of 90 gaps (v1 18, word 12)" in said
     assert "Not filled 60 gaps: day 60 (dates)" in said
     sure = re.search(
-        r"fit were missed by 0\.(\d\d) standard .* have a probability of (\d+) %", said
+        r"filled with an error of 0\.(\d\d) standard .* have a probability of (\d+) %", said
     )
     assert int(sure[1]) < 60  # the group is told by the other number and the word
     assert 80 < int(sure[2]) <= 100

@@ -231,7 +231,7 @@ def test_a_repeated_extreme_number_is_pointed_at_and_can_be_named(gapmix, tmp_pa
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "o.csv", *FIT)
     assert ran.code == 0
     assert "Column 'coded': the value -999 occurs 10 times" in ran.err
-    assert "If it stands for a gap: --missing-values 'coded=-999'" in ran.err
+    assert "If it stands for a gap, give --missing-values 'coded=-999'" in ran.err
     again = gapmix(
         tmp_path, "impute", "in.csv", "-o", "p.csv", "--missing-values", "NA,?,-999", *FIT
     )
@@ -286,6 +286,17 @@ def test_a_way_of_filling_that_fails_is_shown_with_its_reason():
     shown = console.file.getvalue()
     assert "nan" not in shown
     assert "k-NN: It ran out of memory." in shown
+
+
+def test_of_very_many_columns_a_few_are_listed():
+    names = tuple(f"v{j}" for j in range(3000))
+    score = MethodScore("mean", 0.5, (0.5,) * 3000, (), 0.1, "")
+    result = Evaluated("t.csv", 9, 3, 1, 0.1, names, (0.5, 0.9), (score,))
+    console = Console(width=120, file=io.StringIO())
+    console.print(render("evaluated", result))
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) < 40
+    assert "and 2,980 more columns; --json lists all" in lines
 
 
 def test_without_its_extras_the_command_says_what_to_install(tmp_path):

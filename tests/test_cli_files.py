@@ -128,7 +128,7 @@ def test_ctrl_c_between_draws_tells_what_was_written(tmp_path):
         process.send_signal(signal.SIGINT)
         told = process.communicate()[1].replace("\n", " ")
     assert process.returncode == 130
-    assert "Given up. Written before that: m, o.1.csv, o.2.csv, o.3.csv" in told
+    assert "Stopped. Written before that: m, o.1.csv, o.2.csv, o.3.csv" in told
     names = {path.name for path in tmp_path.iterdir()}
     listed = told.split("Written before that: ")[1].split(";")[0].split(", ")
     assert names == {"t.csv", *listed}

@@ -54,7 +54,7 @@ def test_what_may_be_or_was_taken_as_a_gap_is_said_with_the_option_to_type(
         f"--missing-values '{MARKS}'",
         "'?' in 'count' (4), 'word' (3)",
         "2 rows have no value in any column used (the first is row 31)",
-        "2 lines without any character were left out",
+        "2 empty lines were left out",
     ):
         assert ran.err.count(fact) == 1, (fact, ran.err)
     if command == "report":
@@ -129,7 +129,7 @@ def test_a_column_that_counts_rows_is_pointed_at(gapmix, tmp_path):
     x = np.random.default_rng(0).normal(size=(N, 2))
     write_rows(tmp_path / "t.csv", x, id=[str(1000 + i + i // 9) for i in range(N)])
     ran = gapmix(tmp_path, "describe", "t.csv")
-    assert "Column 'id' rises from row to row by about one" in ran.err
+    assert "Column 'id' counts up by about one from row to row" in ran.err
     assert "--leave-out 'id'" in ran.err
     assert "rises" not in gapmix(tmp_path, "describe", "t.csv", "--leave-out", "id").err
 

@@ -202,7 +202,7 @@ def test_numbers_among_texts_are_filled_if_asked(gapmix, tmp_path, suffix):
     ran = gapmix(tmp_path, "impute", path.name, "-o", f"o.{suffix}", "--numbers", "a", *FIT)
     assert ran.code == 0, ran.err
     n_other = sum(text == "n/k" for text in texts)
-    assert f"Column 'a': {n_other} cells that are no number, such as 'n/k'" in ran.err
+    assert f"Column 'a': {n_other} cells are not a number ('n/k') and count as missing" in ran.err
     found = read(tmp_path / f"o.{suffix}")["a"]
     assert found.dtype == pl.Float64
     for text, value in zip(texts, found, strict=True):

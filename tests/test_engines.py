@@ -150,10 +150,13 @@ def test_what_goes_to_scratch_comes_back(nested, tmp_path):
     assert store.get(0) is None
 
 
-@pytest.mark.parametrize("solver", ["dual", "tree", "paper", "naive"] if FULL else ["dual", "tree"])
+@pytest.mark.parametrize(
+    "solver", ["dual", "tree", "factors", *(["paper", "naive"] if FULL else [])]
+)
 def test_dask_gives_the_bits_of_threads(solver, client):
     source = open_source(make_rows(600 if solver != "dual" else 2000), rows_per_piece=300)
-    options = OPTIONS | {"solver": solver}
+    factors = {"covariance_type": "factor", "n_factors": 2, "shrinkage": "auto"}
+    options = OPTIONS | (factors if solver == "factors" else {"solver": solver})
     threads = GaussianMixture(**options).fit(source)
     assert bits(GaussianMixture(**options, engine=client).fit(source)) == bits(threads)
 

@@ -17,12 +17,14 @@ from gapmix import (
     save,
 )
 from gapmix.em.steps import e_step, evaluate, m_step, take_moments
+from gapmix.estimators.glance import tell_factors
 from gapmix.fitting.spec import make_settings
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import prepare_rows
 from gapmix.solvers import SOLVERS
 from gapmix.structures import STRUCTURES, suit
-from gapmix.structures.mixtures import as_full, unite
+from gapmix.structures.factor import measure_factors
+from gapmix.structures.mixtures import as_full, unite, without_idle
 from gapmix.threads import open_engine
 from gapmix.units import measure
 
@@ -91,7 +93,7 @@ def test_full_solvers_say_the_same_of_the_same_mixture(solver):
     np.testing.assert_allclose(found.resp, other.resp + other.dual_resp, rtol=1e-10)
 
 
-def double_loop(x, weight, truth, rows_of_ridge, unit):
+def double_loop(x, weight, truth, rows_of_ridge, unit, shrinkage):
     """Return log-likelihood and one step of EM, a row and a column at a time."""
     q = truth.covariances.shape[2] - 1
     n_components, d = truth.means.shape
@@ -115,9 +117,13 @@ def double_loop(x, weight, truth, rows_of_ridge, unit):
     means, covariances = truth.means.copy(), truth.covariances.copy()
     left, count = np.zeros((n_components, d)), np.zeros((n_components, d))
     for k in range(n_components):
+        scale = np.eye(q) / max(shrinkage, 1e-300)  # of loadings, learned from all columns
+        for j in range(d):
+            low, psi = truth.covariances[k, j, :q], truth.covariances[k, j, q]
+            scale += np.outer(low, low) / psi / d
         for j in range(d):
             a, b, square = np.zeros((q + 1, q + 1)), np.zeros(q + 1), 0.0
-            a[:q, :q] += rows_of_ridge * np.eye(q)
+            a[:q, :q] += rows_of_ridge * np.eye(q) + np.linalg.inv(scale)
             for i in np.flatnonzero(~np.isnan(x[:, j])):
                 f, spread = known[i, k]
                 v = np.append(f, 1.0)
@@ -147,15 +153,16 @@ def settings_for(x, weight, structure, n_components, **changes):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n_components", [1, 3])
-def test_a_step_is_that_of_a_double_loop(kind, n_components):
+@pytest.mark.parametrize(("n_components", "shrinkage"), [(1, 4.0), (3, 0.0), (3, 20.0)])
+def test_a_step_is_that_of_a_double_loop(kind, n_components, shrinkage):
     x, weight, truth = draw_problem(3, n=25, d=6, n_components=n_components, kind=kind)
-    settings = settings_for(x, weight, truth.structure, n_components, reg_covar=1e-3)
+    changes = {"reg_covar": 1e-3, "shrinkage": shrinkage}
+    settings = settings_for(x, weight, truth.structure, n_components, **changes)
     solver, prepared, sums = one_pass(x, weight, truth)
     found = m_step(take_moments(solver, prepared, sums), truth, settings)
     held = settings.regularizer
     rows = float((held.ridge / held.unit)[0])
-    value, weights, means, covariances = double_loop(x, weight, truth, rows, held.unit)
+    value, weights, means, covariances = double_loop(x, weight, truth, rows, held.unit, shrinkage)
     np.testing.assert_allclose(sums.log_likelihood, value, rtol=1e-11)
     np.testing.assert_allclose(found.weights, weights, rtol=1e-10)
     np.testing.assert_allclose(found.means, means, rtol=1e-8, atol=1e-10)
@@ -274,6 +281,35 @@ def test_draws_and_new_rows_have_the_covariance():
     np.testing.assert_allclose(np.cov(draws.T), spread, atol=0.1 * spread.max())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_alone_leaves_no_factor_and_plain_factors_keep_their_length(kind):
+    rng = np.random.default_rng(0)
+    loadings, options = rng.normal(size=(200, 2)), {"n_factors": 4, "shrinkage": "auto"}
+    for scale, least, most in ((0.0, 0.0, 1e-5), (1.0, 0.6, 1.0)):
+        x = scale * rng.normal(size=(100, 2)) @ loadings.T + rng.normal(size=(100, 200))
+        x[rng.random(x.shape) < 0.1] = np.nan
+        fit = GaussianMixture(1, covariance_type=kind, max_iter=200, tol=1e-6, **options).fit(x)
+        found = np.linalg.eigvalsh(measure_factors(fit.covariances_)[0])[::-1]
+        assert (found[2:] < 1e-5).all()  # of lengths of hundreds; they fade, step by step
+        true = np.linalg.eigvalsh(loadings.T @ loadings)[::-1]
+        assert ((least * true / 3 <= found[:2]) & (found[:2] <= most * true + 1e-5)).all()
+
+
+def test_factors_without_loadings_are_dropped_and_nothing_else_changes():
+    truth = draw_problem(0, q=2)[2]
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
+    structure = STRUCTURES["factor(4)"]
+    wide = STRUCTURES["factor(2)"].widen(truth.covariances, 4)
+    wide[:, :, :4] = wide[:, :, :4] @ turn
+    left = without_idle(truth._replace(covariances=wide, structure="factor(4)"))
+    assert left.structure == "factor(2)"
+    dense = STRUCTURES["factor(2)"].dense(left.covariances)
+    np.testing.assert_allclose(dense, structure.dense(wide), atol=1e-12)
+    assert without_idle(truth) is truth
+    none = truth._replace(covariances=truth.covariances * [0.0, 0.0, 1.0])
+    assert without_idle(none).structure == "factor(1)"
+
+
 def test_mixtures_with_other_numbers_of_factors_are_united():
     parts = [draw_problem(seed, q=q)[2] for seed, q in ((0, 1), (1, 3))]
     both = unite(parts, np.array([0.25, 0.75]))
@@ -387,7 +423,11 @@ def test_an_imputer_finds_factors_of_a_wide_table(tmp_path):
     imputer = GaussianMixtureImputer(random_state=0, max_components=1)
     filled = imputer.fit_transform(shown)
     assert imputer.mixture_.covariance_type == "factor"
-    assert {each.n_factors for each in imputer.selection_} >= {2, 5}
+    assert [each.n_factors for each in imputer.selection_] == [2]  # of five, three are idle
+    assert imputer.mixture_.n_factors == 2
+    said = "2 factors instead of full covariances, as rows are few for 120 columns"
+    assert tell_factors(imputer) == said
+    assert said in imputer._html_repr()
     spread = np.nanstd(shown, axis=0)
     sigma = STRUCTURES[truth.structure].dense(truth.covariances)[0]
     best = np.array([oracles.condition(row, truth.means[0], sigma)[0] for row in shown])
@@ -428,10 +468,10 @@ def test_a_mixture_finds_its_number_of_factors():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 4)) @ rng.normal(size=(4, 30)) + 0.5 * rng.normal(size=(200, 30))
     x[rng.random(x.shape) < 0.1] = np.nan
-    options = {"covariance_type": "factor", "random_state": 0}
+    options = {"covariance_type": "factor", "random_state": 0, "shrinkage": "auto"}
     found = GaussianMixture(1, n_factors="auto", **options).fit(x)
-    assert found.covariances_.shape == (1, 30, 5 + 1)  # the nearest number tried from above
-    same = GaussianMixture(1, n_factors=5, **options).fit(x)
+    assert found.covariances_.shape == (1, 30, 4 + 1)
+    same = GaussianMixture(1, n_factors=4, **options).fit(x)
     np.testing.assert_array_equal(found.covariances_, same.covariances_)
     with pytest.raises(ValueError, match="n_factors='auto' needs the table in memory"):
         GaussianMixture(1, n_factors="auto", **options).partial_fit(x)
@@ -457,8 +497,8 @@ def test_sparse_tables_are_fitted_as_dense_ones(kind):
 def test_long_tables_find_their_factors(tmp_path):
     _, cells = make_ratings()
     imputer = GaussianMixtureImputer(random_state=0)
-    imputer.fit_cells((cells.row, cells.col, cells.data), sample_weight=np.full(150, 2.0))
-    assert [each.n_factors for each in imputer.selection_][:2] == [2, 5]
+    imputer.fit_cells((cells.row, cells.col, cells.data), sample_weight=np.linspace(0.9, 1.1, 150))
+    assert [each.n_factors for each in imputer.selection_] == [2]
     assert imputer.mixture_.plan_.explain().startswith("150 rows x 60 columns, ")
     save(imputer, tmp_path / "model")
     again = load(tmp_path / "model").predict_cells([0, 3], [5, 7], cells)

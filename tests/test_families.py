@@ -486,6 +486,28 @@ def test_sums_of_inverses_agree_and_either_kernel_can_follow_the_other(seed):
             assert relative(two, one) <= 1e-10
 
 
+@pytest.mark.parametrize("seed", range(size(3, 20)))
+def test_conditional_variances_agree_with_their_twins(seed):
+    block, prec, sigma, _ = block_of_all_sizes(seed)
+    components, solved = components_of(sigma, prec), solved_by(lanes, seed)
+    found, wanted = (np.zeros((3, *block.observed.shape)) for _ in range(2))
+    for kernels, variance in ((lanes, found), (twins, wanted)):
+        kernels.find_variances(block.batches, block.observed, components, CHOSEN, solved, variance)
+    assert relative(found, wanted) <= 1e-10
+    assert not found[:, block.observed].any()
+    assert not found[1].any()
+
+
+def test_blending_what_components_fill_agrees_with_its_twin():
+    rng = np.random.default_rng(0)
+    resp = np.where(rng.random((9, 4)) < 0.5, 0.0, rng.random((9, 4)))
+    given = resp, rng.standard_normal((4, 5)), rng.standard_normal((4, 9, 5))
+    found, wanted = np.ones((9, 5)), np.ones((9, 5))
+    completing.blend(*given, found)
+    twins.blend(*given, wanted)
+    assert relative(found, wanted) <= 1e-12
+
+
 def test_a_matrix_without_a_factor_is_named_by_kernel_and_twin():
     block, prec, sigma, _ = block_of_all_sizes(0)
     batches = block.batches
@@ -562,6 +584,7 @@ def test_auto_takes_what_it_predicts_to_be_fastest():
 
 
 def test_a_fit_keeps_its_plan():
-    text = fit(problem("mcar30"), "auto", max_iter=2).plan_.explain()
-    assert "60 rows x 50 columns" in text
+    x = problem("mcar30")
+    text = fit(x, "auto", max_iter=2).plan_.explain()
+    assert f"{len(x)} rows x 50 columns" in text
     assert "Solver: dual, because patterns are small" in text

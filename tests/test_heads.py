@@ -24,10 +24,17 @@ from gapmix import (
 from gapmix.density import fill
 from gapmix.evaluate import hide_and_score
 from gapmix.evaluate.contenders import beside_itself
-from gapmix.heads.learners import BOOSTING, learn, predict, predict_levels
-from gapmix.heads.trees import Trees, find_fault, to_trees
+from gapmix.heads.learners import (
+    BOOSTING,
+    choose_learners,
+    learn,
+    predict,
+    predict_levels,
+)
+from gapmix.heads.trees import Trees, add_up, find_fault, to_trees
 from gapmix.kernels import twins
 from gapmix.modelfile.heads import heads_from_arrays, heads_to_arrays
+from gapmix.selection.effort import LINEAR
 from gapmix.selection.hiding import hide
 from gapmix.storage.recordfile import ModelFileError
 
@@ -135,8 +142,57 @@ def test_trees_give_the_numbers_of_scikit_learn_bit_by_bit(n_levels):
     else:
         assert np.array_equal(predict(ours, x), theirs.predict(x))
         total = np.tile(ours.model.baseline, (300, 1))
-        twins.add_trees(x, *ours.model[2:], ours.model.start, total)
+        twins.add_trees(x, *ours.model[2:7], ours.model.start, total)
         assert np.array_equal(total[:, 0], theirs.predict(x))
+
+
+@pytest.mark.parametrize("n_levels", [0, 2, 3])
+def test_slopes_give_the_numbers_of_scikit_learn(n_levels):
+    rng = np.random.default_rng(n_levels)
+    x = rng.normal(size=(300, 4)).round(7)
+    learners = choose_learners(LINEAR, 0)
+    target = x[:, 0] * 2 + rng.normal(size=300)
+    if n_levels:
+        target = np.digitize(target, [0.0, 1.0][: n_levels - 1])
+    made = (learners.of_levels if n_levels else learners.of_numbers)[1]
+    theirs = clone(made).fit(x, target)
+    ours = learn(made, x, target, np.ones(300), named=n_levels > 0)
+    assert find_fault(ours.model, 4, n_levels if n_levels > 2 else 1) == ""
+    if n_levels:
+        told, wanted = predict_levels(ours, x, n_levels), theirs.predict_proba(x)
+        assert np.array_equal(predict_levels(ours, x[7:8], n_levels)[0], told[7])
+    else:
+        told, wanted = predict(ours, x), theirs.predict(x)
+        assert predict(ours, x[7:8])[0] == told[7]
+    np.testing.assert_allclose(told, wanted, rtol=1e-12, atol=1e-14)
+    total = np.zeros((300, len(ours.model.slope)))
+    twins.add_slopes(x, ours.model.slope, total)
+    np.testing.assert_allclose(total + ours.model.baseline, add_up(ours.model, x), rtol=1e-12)
+
+
+def test_by_default_levels_follow_numbers_along_lines_and_numbers_levels(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 400
+    x = rng.normal(size=(n, 4))
+    levels = np.array(["low", "high"])[(x.sum(axis=1) + 0.3 * rng.normal(size=n) > 0).astype(int)]
+    frame = pd.DataFrame(x, columns=list("abcd")).assign(jump=5.0 * (levels == "low"), level=levels)
+    frame["jump"] += 0.5 * rng.normal(size=n)
+    holes = rng.random(frame.shape) < 0.2
+    holes[:, 0] &= ~holes.all(axis=1)
+    shown = frame.mask(holes)
+    plain = GaussianMixtureImputer(**FEW | {"n_components": 1}, refine=False).fit(shown)
+    ours = GaussianMixtureImputer(**FEW | {"n_components": 1}).fit(shown)
+    wrong = [(each.transform(shown)[:, 5] != levels)[holes[:, 5]].mean() for each in (plain, ours)]
+    assert wrong[1] < 0.7 * wrong[0]
+    off = [
+        np.abs(each.transform(shown)[:, 4].astype(float) - frame["jump"])[holes[:, 4]].mean()
+        for each in (plain, ours)
+    ]
+    assert off[1] < 0.8 * off[0]
+    save(ours, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert np.array_equal(again.transform(shown), ours.transform(shown))
+    assert GaussianMixtureImputer(**FEW).fit(shown[list("abcd")].to_numpy()).heads_ is None
 
 
 def test_every_row_is_refined_by_itself(pair):
@@ -284,7 +340,7 @@ def test_effort_best_refines_unless_told_not_to(pair):
     best = {**FEW, "effort": "best"}
     assert GaussianMixtureImputer(**best).fit(x).heads_ is not None
     assert GaussianMixtureImputer(**best, refine=False).fit(x).heads_ is None
-    with pytest.raises(ValueError, match="refine and use_target do not go together"):
+    with pytest.raises(ValueError, match="refine and use_target cannot be used together"):
         GaussianMixtureImputer(**FEW, refine="auto", use_target=True).fit(x, x[:, 0])
 
 
@@ -314,6 +370,9 @@ def forged(**changes):
         ({"start": lambda s: s[:-1]}, "do not divide"),
         ({"start": lambda s: s[::-1]}, "do not divide"),
         ({"baseline": lambda b: np.zeros(3)}, "cannot be shared"),
+        ({"slope": lambda s: np.zeros((1, 3))}, "slopes cannot be shared"),
+        ({"slope": lambda s: np.array([[0.0, np.inf]])}, "not finite"),
+        ({"slope": lambda s: np.array([[0.0, 1e308]])}, "beyond 1e+50"),
     ],
 )
 def test_trees_that_cannot_be_are_found_out(changes, said):
@@ -445,6 +504,9 @@ def test_the_command_line_refines_evaluates_and_applies_a_refined_model(
     again = gapmix(tmp_path, *fill_file[:2], "-o", "again.csv", "-m", "model.safetensors")
     assert again.code == 0, again.err
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
+    pieces = [*fill_file[:2], "-o", "pieces.csv", "-m", "model.safetensors", "--memory", "1GB"]
+    assert gapmix(tmp_path, *pieces).code == 0
+    assert (tmp_path / "pieces.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
     refused = gapmix(tmp_path, "score", "in.csv", "-o", "s.csv", "--refine")
     assert refused.code == 2
     assert "--refine has no effect on densities" in refused.err

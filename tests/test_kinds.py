@@ -178,7 +178,7 @@ def test_kinds_can_be_declared_by_name_or_number():
         ({"amount": "share"}, "its values go from"),
         ({"exact": "positive"}, "its smallest value is -"),
         ({"nowhere": "whole"}, "column_kinds name the column 'nowhere'"),
-        ({"age": "integer"}, "known kinds are 'number', 'whole'"),
+        ({"age": "integer"}, "use one of 'number', 'whole'"),
         ({"age": "category"}, "categorical_features"),
         ("whole", "Use 'auto', or a dict"),
     ],

@@ -172,7 +172,7 @@ def test_files_are_filled_in_order_and_unknown_levels_are_kept(kind, suffix, tmp
     frame = FRAME.copy()
     frame.loc[[5, 410], "sex"] = "unheard of"
     out = tmp_path / f"out.{suffix}"
-    with pytest.warns(UserWarning, match="'sex': 2 rows have a level that was not there"):
+    with pytest.warns(UserWarning, match="'sex': 2 rows have a level not seen in training"):
         impute_source(model, make_source(kind, frame, tmp_path), out)
     filled = pd.read_parquet(out) if suffix == "parquet" else pd.read_csv(out)
     with pytest.warns(UserWarning, match="unheard of"):

@@ -231,7 +231,7 @@ def test_frames_keep_unknown_levels_and_lose_marks(kind):
     imputer = GaussianMixtureImputer(2, missing_values="?", random_state=0).fit(FRAME)
     given = new if kind == "pandas" else pl.from_pandas(new)
     given = given.to_arrow() if kind == "pyarrow" else given
-    with pytest.warns(UserWarning, match="Column '(sex|size)': .* a level that was not there"):
+    with pytest.warns(UserWarning, match="Column '(sex|size)': .* a level not seen in training"):
         filled = imputer.impute_frame(given)
     values = filled["sex"].to_pylist() if kind == "pyarrow" else filled["sex"].to_list()
     assert [values[i] for i in (0, 1, 4, 5)] == ["other", "m", "f", "other"]
@@ -319,11 +319,11 @@ def test_identifiers_are_refused_by_name():
 
 def test_unknown_levels_are_kept_and_taken_as_missing(imputer):
     new = FRAME.head(3).assign(sex=["other", "m", None])
-    with pytest.warns(UserWarning, match="a level that was not there in training"):
+    with pytest.warns(UserWarning, match="a level not seen in training"):
         filled = imputer.transform(new)
     assert filled[0, 1] == "other"
     hidden = new.assign(sex=[None, "m", None])
-    with pytest.warns(UserWarning, match="not there"):
+    with pytest.warns(UserWarning, match="not seen in training"):
         found = imputer.score_samples(new)
     np.testing.assert_array_equal(found, imputer.score_samples(hidden))
 

@@ -113,7 +113,7 @@ def test_the_report_of_an_ordinary_table_says_what_is_there(tmp_path):
     gaps = int(np.isnan(x).sum())
     for text in ("What was missing in weather", f"{gaps:,} of 1,600", "rain", "90\xa0% interval"):
         assert text in found.text
-    assert "none larger than those kept for the whole table" in found.text
+    assert "from those up to the largest kept for the whole table" in found.text
     assert found.tags.count("svg") >= 7  # patterns, profiles, sizes, errors, a panel a column
     assert "SHA-256" in found.text
     assert "random_state=0" in found.text

@@ -28,6 +28,7 @@ from gapmix.selection.judging import (
 from gapmix.selection.sizes import (
     SIZES,
     Candidate,
+    calibrate_intervals,
     choose_best,
     expect_widths,
     grow,
@@ -209,6 +210,17 @@ def test_growing_goes_on_while_the_log_score_rises():
     scores = {1: 1.0, 2: 1.1, 3: 1.2, 5: 1.3, 8: 1.305, 13: 1.3, 21: 9.0}
     tried = grow(scores, lambda n: Candidate(n, 0.8, scores[n], 1, 0.0, loss=0.32))
     assert [each.n_components for each in tried] == [1, 2, 3, 5, 8, 13]
+
+
+@pytest.mark.parametrize(("last", "largest"), [(1.32, 21), (1.36, 34)])
+def test_a_large_size_is_tried_only_if_gains_promise_one(last, largest):
+    scores = {5: 1.0, 8: 1.2, 13: 1.3, 21: last, 34: last}
+
+    def judge(n):
+        return Candidate(n, 0.8, scores[n], 1, 0.0, loss=0.32)
+
+    assert grow(scores, judge, foresees=True)[-1].n_components == largest
+    assert grow(scores, judge)[-1].n_components == 34  # judged on a few of the rows
 
 
 def test_the_best_three_share():
@@ -426,3 +438,15 @@ def test_intervals_of_sixty_rows_hold_what_is_asked_for():
             low, high = GaussianMixtureImputer(random_state=0).fit(shown).intervals(shown, 0.9)
             held.append(((low <= x) & (x <= high))[gaps].mean())
     assert 0.88 < np.mean(held) < 0.92
+
+
+def test_calibration_has_the_quantiles_of_numpy():
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 7, 300):
+        widths, weight = rng.random(n).round(2), rng.uniform(0.5, 2.0, n)
+        expected = expect_widths(40.0, 3.0)
+        both = np.concatenate([widths, expected])
+        weights = np.concatenate([weight, np.full(len(expected), 100 / len(expected))])
+        levels = np.maximum(np.linspace(0.0, 1.0, 201) - 1e-9, 0.0)  # reached but for rounding
+        wanted = np.quantile(both, levels, weights=weights, method="inverted_cdf")
+        np.testing.assert_array_equal(calibrate_intervals(widths, weight, expected), wanted)

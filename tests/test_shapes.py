@@ -9,6 +9,7 @@ from scipy import integrate, stats
 import gapmix
 from gapmix import GaussianMixture, GaussianMixtureImputer, density
 from gapmix.multiple import impute_many
+from gapmix.selection import shaping
 from gapmix.selection.shaping import POWERS
 from gapmix.shapes import (
     IDENTITY,
@@ -258,12 +259,30 @@ def test_transforms_that_cannot_be_are_refused():
     for shapes, message in (
         ("log", "shapes='log' is not known"),
         ({9: "log"}, "shapes name the column 9"),
-        ({0: "sqrt"}, "shapes give the column 0 'sqrt'; known are"),
-        ({2: "log"}, "shapes give the column 2 'log', which its values, "),
-        ({3: "logit"}, "'logit' values between its bounds"),
-        ({5: "log"}, "'log', which its values, 2 to 2, cannot have"),
+        ({0: "sqrt"}, "shapes asks for 'sqrt' in column 0. Use one of"),
+        ({2: "log"}, "shapes asks for 'log' in column 2, whose values go from "),
+        ({3: "logit"}, "'logit' values between the bounds"),
+        ({5: "log"}, "whose values go from 2 to 2"),
     ):
         with pytest.raises(ValueError, match=message.replace("(", r"\(")):
             GaussianMixtureImputer(**QUICK, shapes=shapes).fit(x)
     bounded = GaussianMixtureImputer(**QUICK, shapes={3: "logit"}, bounds={3: (-9.0, 9.0)}).fit(x)
     assert (np.abs(bounded.sample(x, 5)[..., 3]) < 9).all()
+
+
+def test_powers_are_tried_only_on_columns_they_make_normal(monkeypatch):
+    tried, really_try = [], shaping._try
+
+    def spy(wanted, sample, exam, made, *size):
+        tried.append(sorted(made))
+        return really_try(wanted, sample, exam, made, *size)
+
+    monkeypatch.setattr(shaping, "_try", spy)
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((400, 3))
+    table[rng.random(table.shape) < 0.1] = np.nan
+    imputer = GaussianMixtureImputer(effort="quick", random_state=0)
+    imputer.fit(table)
+    assert tried == []
+    imputer.fit(np.c_[table, np.exp(table[:, 0]) - 1.0])
+    assert tried[:2] == [[], [3]]

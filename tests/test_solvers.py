@@ -16,6 +16,7 @@ from gapmix.em.run import run
 from gapmix.em.steps import e_step, m_step, responsibilities
 from gapmix.parameters import Parameters
 from gapmix.plan import rows as rows_module
+from gapmix.plan.layout import BLAS_ROWS, BLAS_SIZE
 from gapmix.plan.patterns import find_patterns
 from gapmix.plan.planner import make_plan
 from gapmix.plan.rows import prepare_rows
@@ -262,6 +263,18 @@ def test_filled_rows_and_variances_agree_with_the_textbook(name):
             assert relative(filled[k], [each for each, _ in wanted]) <= BAR
             spread = np.array([np.diag(each) for _, each in wanted])
             assert np.abs(variance[k] - spread).max() <= BAR * np.diag(sigma).max()
+
+
+def test_variances_of_large_index_sets_agree_with_the_textbook():
+    rng = np.random.default_rng(0)
+    d, n = 30, BLAS_ROWS  # of each pattern: enough for LAPACK, on both sides
+    X = rng.standard_normal((2 * n, d))
+    X[:n, : BLAS_SIZE + 1] = X[n:, BLAS_SIZE + 1 :] = np.nan
+    sigma = oracles.random_covariance(rng, d)
+    _, _, variance, _ = complete("dual", X, (np.ones(1), np.zeros((1, d)), sigma[None]))
+    for row in (0, n):
+        spread = np.diag(oracles.condition(X[row], np.zeros(d), sigma)[1])
+        assert np.abs(variance[0, row] - spread).max() <= BAR * np.diag(sigma).max()
 
 
 @cache

@@ -459,9 +459,9 @@ def test_kinds_of_columns_that_are_passed_through(tmp_path):
     }
     assert [note.text for note in seen.notes] == [
         "Passed through, not filled: 'id' (an id, 120 distinct in 120 values; no gaps), 'day' "
-        "(dates; no gaps), 'remark' (80 distinct texts in 120 values; a category has at most 50; "
-        "no gaps). --categories COLUMN uses and fills one as a category. --numbers COLUMN uses and "
-        "fills dates.",
+        "(dates; no gaps), 'remark' (80 distinct texts in 120 values, too many for a category; "
+        "no gaps). Give --categories COLUMN to fill one as a category. Give --numbers COLUMN to "
+        "fill dates.",
         "Column 'empty' has no value in any row: left empty, because nothing can be learned about "
         "it.",
     ]
@@ -472,13 +472,13 @@ def test_numbers_among_texts_are_numbers_if_asked(tmp_path):
     (tmp_path / "in.csv").write_text("a,b\n" + "".join(f"{c},1\n" for c in cells))
     seen = scan(open_table(tmp_path / "in.csv"))
     assert seen.schema.columns[0].kind == "text"
-    assert "--numbers 'a' fills all that is no number" in seen.notes[0].text
+    assert "--numbers 'a' to fill every cell that is not a number" in seen.notes[0].text
     assert "with 10 gaps" in seen.notes[0].text
     seen = scan(open_table(tmp_path / "in.csv"), ["numbers", "use"])
     column = seen.schema.columns[0]
     assert (column.kind, column.n_missing, column.loose) == ("number", 30, True)
     np.testing.assert_array_equal(seen.matrix[:5, 0], [1, 2.5, np.nan, np.nan, 4])
-    assert "20 cells that are no number, such as 'n/k', 'refused'" in seen.notes[0].text
+    assert "20 cells are not a number ('n/k', 'refused') and count as missing" in seen.notes[0].text
 
 
 def test_a_level_the_model_does_not_know_is_kept():

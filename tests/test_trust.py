@@ -1,11 +1,14 @@
 """Columns of which rows tell less than the column itself are filled nearer to their mean."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import gapmix
 from gapmix import GaussianMixture, GaussianMixtureImputer, density
+from gapmix.estimators.glance import list_doubted
 from gapmix.selection.judging import TRUSTING_CELLS, Hidden, Told, find_trust
 
 TRUST = np.array([1.0, 0.4])
@@ -115,6 +118,16 @@ def test_levels_are_trusted_less_where_shares_have_a_higher_log_score():
     assert find_trust(cells, answer, alone)[0] == 1.0
 
 
+def test_a_category_of_one_level_is_not_called_little_known():
+    model = SimpleNamespace(
+        column_kinds_={"x": "number", "y": "category", "z": "category"},
+        categories_=[np.array(["a"]), np.array(["a", "b"])],
+        is_categorical_=np.array([False, True, True]),
+        trust_=np.full(3, 0.5),
+    )
+    assert list_doubted(model) == ("x", "z")
+
+
 @pytest.fixture(scope="module")
 def counts():
     """Return rare skewed counts that tell little of each other, half of them missing."""
@@ -129,9 +142,12 @@ def test_a_fit_draws_hopeless_columns_to_the_mean_and_says_so(counts, tmp_path):
     assert doubted.any()
     assert (imputer.trust_ >= 0).all()
     assert "Little known" in imputer._repr_html_inner()
+    # What is told of hidden cells is told of what is filled, not of what one size would fill.
+    assert 0.9 < imputer.hidden_error_ < min(each.error for each in imputer.selection_)
     gapmix.save(imputer, tmp_path / "model")
     again = gapmix.load(tmp_path / "model")
     np.testing.assert_array_equal(again.trust_, imputer.trust_)
+    assert again.hidden_error_ == imputer.hidden_error_
     rows = counts[~np.isnan(counts).all(axis=1)][:40]
     np.testing.assert_array_equal(again.transform(rows), imputer.transform(rows))
     drawn = imputer.transform(rows)

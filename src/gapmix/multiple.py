@@ -45,13 +45,13 @@ def impute_many(
     sample_weight: Any = None,
     random_state: Any = None,
 ) -> Any:
-    """Return completions of a table that differ by as much as its gaps are unknown.
+    """Return several completions of a table, whose differences show how uncertain its gaps are.
 
     A mixture is fitted to all rows. Then, for every completion, it is fitted again to a bootstrap
-    sample of the rows, from where it stood, and the gaps of the original rows are drawn once from
-    that fit: what differs between completions is the noise of the values and the uncertainty of
-    the parameters. Everything the analysis will use belongs into X, its target too: what is left
-    out is taken to be unrelated to the gaps.
+    sample of the rows, and the gaps of the original rows are drawn once from that fit. So
+    completions differ by the noise of the values and by the uncertainty of the parameters.
+    Everything the analysis will use belongs in X, including its target: a column left out is
+    treated as unrelated to the gaps.
 
     Parameters
     ----------
@@ -78,9 +78,9 @@ def impute_many(
 
     Notes
     -----
-    Bootstrap fits go on for longer than the imputer's `tol` asks, up to its `max_iter`: a fit that
-    stays near its start would hide that parameters are uncertain. Priors are measured in every
-    bootstrap sample anew.
+    Bootstrap fits run longer than the imputer's `tol` asks, up to `max_iter`, because a fit that
+    stays near its start would hide that parameters are uncertain. Priors are computed again for
+    every bootstrap sample.
 
     References
     ----------
@@ -276,7 +276,7 @@ def pool(
         Squared standard errors of these estimates.
     df_complete : float or None, default=None
         Degrees of freedom the analysis would have without gaps, for a regression its rows less its
-        coefficients. None takes them to be unlimited, which is fair when rows are many.
+        coefficients. None takes them to be unlimited, which is fair with many rows.
     level : float, default=0.95
         Coverage of the confidence intervals.
     names : sequence of str or None, default=None

@@ -169,11 +169,10 @@ def name_columns(names: Sequence[str], most: int = 5) -> str:
 
 
 def say_doubted(names: Sequence[str]) -> str:
-    """Return what is said of columns of which rows told no more than the columns themselves."""
-    which, their = ("this column", "its") if len(names) == 1 else ("these columns", "their")
+    """Return what is said of columns that the rest of the row fills no better than their mean."""
     return (
-        f"hidden cells of {which} ({list_names(names)}) were told no better by the rest of their "
-        f"rows than by {their} mean or commonest level: gaps are filled nearer to that"
+        f"judging by hidden cells, other columns say little about {list_names(names)}, so gaps "
+        "there are filled closer to the mean or most frequent level"
     )
 
 

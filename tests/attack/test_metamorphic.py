@@ -94,8 +94,8 @@ def test_what_must_not_matter_does_not(name, change, seed):
     weight = rng.integers(1, 4, n).astype(float)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Whole numbers are whole in one unit only.
-        kinds = {1: "number"} if change == "units" else "auto"
+        # Whole numbers are whole in one unit only, and copies make values of a column repeat.
+        kinds = {1: "number"} if change in ("units", "copies") else "auto"
         here = Subject(name, kinds).fit(x, label, weight).answer(x)
         moved, rows, scale, back = (x, label, weight), x, np.ones(d), lambda cells: cells
         if change == "units":

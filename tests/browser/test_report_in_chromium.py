@@ -45,6 +45,8 @@ FAULTS = """() => {
   }
   for (const element of document.querySelectorAll('p, td, th, dd, dt, figcaption, h1, h2, h3, pre'))
     if (element.scrollWidth > element.clientWidth + 1) say('cut off', element);
+  for (const table of document.querySelectorAll('table'))
+    if (box(table).right > box(table.parentElement).right + 1) say('wider than its place', table);
   for (const svg of document.querySelectorAll('svg')) {
     const frame = box(svg);
     const texts = [...svg.querySelectorAll('text')].filter(text => text.textContent.trim());

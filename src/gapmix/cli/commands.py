@@ -69,7 +69,7 @@ def _version() -> str:
 app = App(
     name="gapmix",
     version=_version,
-    help="Fill the gaps of a table by a Gaussian mixture fitted to all its rows by exact EM.\n\n"
+    help="Fill the gaps of a table with a Gaussian mixture, fitted to all its rows by exact EM.\n\n"
     "Exit codes: 0 done, 1 bad data, 2 bad call, 3 not converged with --strict.",
     help_format="plaintext",
     result_action="return_value",
@@ -103,8 +103,8 @@ OutputPath = Annotated[
     Path | None,
     Parameter(
         name=["--output", "-o"],
-        help="File to write, by its ending: .csv, .tsv, .csv.gz, .csv.zst, .parquet; standard "
-        "output by default, or as -",
+        help="File to write: .csv, .tsv, .csv.gz, .csv.zst or .parquet; standard output by "
+        "default, or with -",
         group=WRITTEN,
     ),
 ]
@@ -126,7 +126,7 @@ def impute(
     draws: Annotated[
         int | None,
         Parameter(
-            help="Fill by so many random draws instead of means, a file for each",
+            help="Fill with this many random draws instead of means, one file each",
             group=WRITTEN,
         ),
     ] = None,
@@ -138,10 +138,10 @@ def impute(
         bool, flag("Write the probability of filled categories beside them")
     ] = False,
     raw_means: Annotated[
-        bool, flag("Write means as they are, not as values of the column")
+        bool, flag("Write means as they are, not rounded to values the column can have")
     ] = False,
     raw: Annotated[bool, flag("Write texts that look like formulas without a leading '")] = False,
-    force: Annotated[bool, flag("Let --output take the place of the table itself")] = False,
+    force: Annotated[bool, flag("Let --output replace the table itself")] = False,
     read: ReadOptions = READ,
     columns: ColumnOptions = USE,
     fit: FitOptions = FIT,
@@ -216,7 +216,9 @@ def score(
     model: ModelPath = None,
     id: Annotated[
         str | None,
-        Parameter(help="Column that names rows: not used, copied beside scores", group=COLUMNS),
+        Parameter(
+            help="Column that names rows; not used, but copied beside the scores", group=COLUMNS
+        ),
     ] = None,
     read: ReadOptions = READ,
     columns: ColumnOptions = USE,
@@ -254,7 +256,7 @@ def sample(
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output: give --output.")
     if seed < 0:
-        raise CallError(f"--seed must be at least 0, and is {seed}.")
+        raise CallError(f"--seed must be at least 0, not {seed}.")
     with _open_screen(show) as screen:
         return Outcome("sampled", filling.sample(model, rows, output, seed, screen), show)
 
@@ -283,7 +285,7 @@ def evaluate(
     table: TablePath,
     /,
     *,
-    repeats: Annotated[int, Parameter(help="Times that cells are hidden", group=HIDDEN)] = 3,
+    repeats: Annotated[int, Parameter(help="How many times to hide cells", group=HIDDEN)] = 3,
     share: Annotated[float, Parameter(help="Share of the known cells to hide", group=HIDDEN)] = 0.1,
     methods: Annotated[tuple[str, ...], METHODS] = (),
     read: ReadOptions = READ,
@@ -294,9 +296,9 @@ def evaluate(
     """Hide known cells and compare ways to fill them: mean, k-NN, iterative, mixture."""
     refuse_idle("on comparisons", ("keep", "bounds", "strict", "plots"), columns, fit, show)
     if repeats < 1:
-        raise CallError(f"--repeats must be at least 1, and is {repeats}.")
+        raise CallError(f"--repeats must be at least 1, not {repeats}.")
     if not 0 < share < 1:
-        raise CallError(f"--share must lie between 0 and 1, and is {share:g}.")
+        raise CallError(f"--share must lie between 0 and 1, not {share:g}.")
     request = read_request(read, columns)
     with _open_screen(show) as screen:
         done = evaluating.evaluate(
@@ -355,7 +357,7 @@ def demo(
 
 @app.command
 def warm_up(*, show: Shown = SHOW) -> Outcome:
-    """Compile ahead what a first fit would compile, as when a container is built."""
+    """Compile now what the first fit would compile, for example while building a container."""
     refuse_idle("on compiling", ("plots",), show)
     with _open_screen(show) as screen:
         return Outcome("warmed", beginning.warm_up(screen), show)

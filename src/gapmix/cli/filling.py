@@ -204,7 +204,7 @@ def sample(
 ) -> SampleResult:
     """Write rows drawn from a model: the columns that it was fitted to."""
     if n_rows < 1:
-        raise CallError(f"--rows must be at least 1, and is {n_rows}.")
+        raise CallError(f"--rows must be at least 1, not {n_rows}.")
     imputer = load_model(model_path)
     schema = schema_of(imputer)
     used = [schema.columns[j] for j in features(schema)]
@@ -279,8 +279,8 @@ def writing_to(
     if sink.n_guarded:
         watch.note(
             Note(
-                f"{sink.n_guarded:,} texts that a spreadsheet would run as formulas got a leading "
-                "'; --raw writes them as they are."
+                f"{count(sink.n_guarded, 'cell')} that a spreadsheet would run as a formula got a "
+                "leading '; --raw writes texts as they are."
             )
         )
 

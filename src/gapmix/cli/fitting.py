@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from gapmix.cli.models import columns_to_plain, marks_to_parameter
 from gapmix.cli.reading import OpenTable, read_bounds, require_columns
 from gapmix.cli.requests import Fitting, Watch
-from gapmix.estimators.glance import is_complete, list_doubted
+from gapmix.estimators.glance import is_complete, list_doubted, tell_factors
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.levels import too_many_levels
 from gapmix.fitting.progress import Event, listening
@@ -43,6 +43,8 @@ class FitSummary(NamedTuple):
     seconds: float
     selection: tuple[Candidate, ...] = ()  # the sizes compared, if the size was to be found
     doubted: tuple[str, ...] = ()  # columns that are filled nearer to their mean
+    error: float | None = None  # of hidden numbers, in standard deviations
+    factors: str = ""  # how many there are, and why, if covariances have factors
 
 
 class Ear:
@@ -71,6 +73,8 @@ class Ear:
             time.perf_counter() - self._began,
             tuple(imputer.selection_),
             list_doubted(imputer),
+            imputer.hidden_error_,
+            tell_factors(imputer),
         )
 
 

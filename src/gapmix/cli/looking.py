@@ -17,7 +17,9 @@ from gapmix.estimators.shaped import find_centers
 from gapmix.kinds import look, tell
 from gapmix.plan.patterns import count_rows, find_patterns
 from gapmix.plan.planner import make_plan
+from gapmix.selection import sizes
 from gapmix.solvers.calibrate import costs_for
+from gapmix.structures import STRUCTURES, suit
 from gapmix.tables.dates import show_days
 from gapmix.tables.schema import DATE, NUMBER, feature_names, features, unique_names
 
@@ -96,8 +98,12 @@ def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch)
     if is_number.any():  # categories have no factors to plan
         patterns = find_patterns(observed[:, is_number])
         n_components = fitting.components or 5
+        wide = STRUCTURES[suit(len(observed), int(is_number.sum()))].n_factors > 0
         explanation = make_plan(
-            patterns, n_components, costs=costs_for(patterns, n_components)
+            patterns,
+            n_components,
+            n_factors=sizes.FACTORS[0] if wide else 0,
+            costs=costs_for(patterns, n_components),
         ).explain()
     return Description(
         str(path),

@@ -1,7 +1,7 @@
 """`gapmix` on the command line: runs a command, shows its result, and turns errors into messages.
 
 Exit codes: 0 done, 1 bad data, 2 bad call, 3 not converged with --strict; 70 a fault of gapmix
-itself, 74 a file that could not be read or written, as on a full disk, 130 given up by Ctrl-C.
+itself, 74 a file that could not be read or written, as on a full disk, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 DONE, BAD_DATA, BAD_CALL, NOT_CONVERGED, FAULT, NO_FILE, GIVEN_UP = 0, 1, 2, 3, 70, 74, 130
 EXTRAS = ("cyclopts", "polars", "pyarrow", "rich")
-NOTHING_YET = "Given up; nothing was written."
+NOTHING_YET = "Stopped; nothing was written."
 commands: Any
 results: Any
 screen: Any
@@ -70,13 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         screen.show_error("There is not enough memory. Use fewer columns or components.", error)
         return BAD_DATA
     except KeyboardInterrupt as error:
-        screen.show_error("Given up." if hasattr(error, "__notes__") else NOTHING_YET, error)
+        screen.show_error("Stopped." if hasattr(error, "__notes__") else NOTHING_YET, error)
         return GIVEN_UP
     except Exception as error:
         if os.environ.get("GAPMIX_TRACEBACK"):
             raise
         screen.show_error(
-            f"This is a fault of gapmix: {type(error).__name__}: {error}. Please report it, with "
+            f"This is a bug in gapmix: {type(error).__name__}: {error}. Please report it, with "
             "what GAPMIX_TRACEBACK=1 shows.",
             error,
         )

@@ -14,7 +14,9 @@ from gapmix.estimators.converted import as_imputer, on_matrices
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.levels import dict_levels
 from gapmix.estimators.marks import Marks
+from gapmix.estimators.marks import read_marks as read_parameter
 from gapmix.estimators.mixture import GaussianMixture
+from gapmix.estimators.passing import model_marks
 from gapmix.modelfile.files import load, save
 from gapmix.storage.recordfile import ModelFileError
 from gapmix.tables.cells import read_marks
@@ -69,7 +71,7 @@ def _is_earlier(imputer: GaussianMixtureImputer) -> bool:
 
 
 def marks_of(imputer: GaussianMixtureImputer, more: tuple[str, ...] = ()) -> Marks:
-    """Return what stands for a gap where an imputer was fitted, and what else a user lists."""
+    """Return what stands for a gap in all columns of a model, and what else a user lists."""
     given = [] if isinstance(imputer.missing_values, dict) else imputer.missing_values
     listed = given if isinstance(given, list | tuple | set | frozenset) else [given]
     return read_marks((*more, *(str(mark) for mark in listed if mark is not None)))
@@ -100,7 +102,7 @@ def load_model(path: Path) -> GaussianMixtureImputer:
                 "saves, a GaussianMixture or a GaussianMixtureImputer."
             )
         _check(model)
-    except (ModelFileError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise TableError(f"The model {quote(str(path))} cannot be used. {error}") from error
     return model
 
@@ -116,10 +118,15 @@ def _check(imputer: GaussianMixtureImputer) -> None:
         raise ModelFileError("It was fitted with a target, which a table does not have.")
     if not hasattr(imputer, "columns_"):
         levels = dict_levels(imputer)
+        own = read_parameter(model_marks(imputer), names, len(names)).own
+        marks = {j: (*map(_spell, m.numbers), *sorted(m.texts)) for j, m in own.items()}
         columns = tuple(
-            Column(str(name), CATEGORY, levels=tuple(map(_spell, levels[j].tolist())))
-            if j in levels
-            else Column(str(name), NUMBER)
+            Column(
+                str(name),
+                CATEGORY if j in levels else NUMBER,
+                levels=tuple(map(_spell, levels[j].tolist())) if j in levels else (),
+                marks=marks.get(j, ()),
+            )
             for j, name in enumerate(names)
         )
         imputer.columns_ = columns_to_plain(Schema(columns))

@@ -59,8 +59,8 @@ class ReadOptions:
     missing_values: Annotated[
         tuple[str, ...],
         _list(
-            "What marks a gap, besides empty cells, NA, NaN, null and the like: -999,none; in some "
-            "columns only: 'A,B=0;C=-200'",
+            "What else marks a gap, besides empty cells, NA, NaN, null and the like: -999,none; "
+            "'A,B=0;C=-200' for some columns only",
             TABLE,
             allow_leading_hyphen=True,
         ),
@@ -68,25 +68,25 @@ class ReadOptions:
     delimiter: Annotated[
         str | None,
         Parameter(
-            help="Character between cells, or 'tab', or 'blanks' for any number of them; found "
+            help="Character between cells, 'tab', or 'blanks' for any number of spaces; detected "
             "by default",
             group=TABLE,
         ),
     ] = None
     decimal: Annotated[
-        Literal[".", ","] | None, Parameter(help="Decimal sign; found by default", group=TABLE)
+        Literal[".", ","] | None, Parameter(help="Decimal sign; detected by default", group=TABLE)
     ] = None
     quote: Annotated[
         str | None, Parameter(help="Quotation mark, or 'none'; \" by default", group=TABLE)
     ] = None
     encoding: Annotated[
         str | None,
-        Parameter(help="Such as utf-8, cp1252, utf-16; found by default", group=TABLE),
+        Parameter(help="Such as utf-8, cp1252, utf-16; detected by default", group=TABLE),
     ] = None
     header: Annotated[
         bool | None,
         Parameter(
-            help="Whether the first line holds names; found by default",
+            help="Whether the first line holds names; detected by default",
             group=TABLE,
             negative="--no-header",
         ),
@@ -94,7 +94,7 @@ class ReadOptions:
     memory: Annotated[
         str | None,
         Parameter(
-            help="What the work may take, such as 4GB or 500MB; what is free by default",
+            help="Memory to use at most, such as 4GB or 500MB; by default what is free",
             group=TABLE,
         ),
     ] = None
@@ -107,7 +107,7 @@ class ReadOptions:
         for name, value in (("--delimiter", delimiter), ("--quote", self.quote)):
             if value is not None and value != "none" and (len(value) != 1 or not value.isascii()):
                 words = "'tab' or 'blanks'" if name == "--delimiter" else "'none'"
-                raise CallError(f"{name} must be one ASCII character or {words}: '{value}'.")
+                raise CallError(f"{name} must be one ASCII character or {words}, not '{value}'.")
         if delimiter in ('"', "\n", "\r") or (delimiter and delimiter == self.quote):
             raise CallError("--delimiter must be neither a quotation mark nor the end of a line.")
         if delimiter is not None and delimiter == self.decimal:
@@ -121,19 +121,19 @@ class ColumnOptions:
     """Which columns are used."""
 
     columns: Annotated[
-        tuple[str, ...], _list("Use only these: A,B,C; 'smoke*' is every name like it", COLUMNS)
+        tuple[str, ...], _list("Use only these: A,B,C or a pattern such as 'smoke*'", COLUMNS)
     ] = ()
     leave_out: Annotated[
         tuple[str, ...], _list("Do not use these; they are passed through", COLUMNS)
     ] = ()
     categories: Annotated[
         tuple[str, ...],
-        _list("These are categories: codes, ids or texts of many levels", COLUMNS),
+        _list("Treat these as categories: codes, ids or texts with many levels", COLUMNS),
     ] = ()
     numbers: Annotated[
         tuple[str, ...],
         _list(
-            "These are numbers, or dates to be filled; whatever else they hold is a gap", COLUMNS
+            "Treat these as numbers, or as dates to fill; anything else in them is a gap", COLUMNS
         ),
     ] = ()
     keep: Annotated[
@@ -156,28 +156,30 @@ class FitOptions:
     ] = "auto"
     effort: Annotated[
         Literal["quick", "default", "best"],
-        Parameter(help="Work to find it: none (one Gaussian), some, or minutes", group=MODEL),
+        Parameter(help="'quick' fits one Gaussian, 'best' may take minutes", group=MODEL),
     ] = "default"
     refine: Annotated[
         bool,
-        flag("Let boosted trees correct the mixture where that pays, as --effort best does", MODEL),
+        flag(
+            "Let boosted trees correct the mixture where that helps; part of --effort best", MODEL
+        ),
     ] = False
     covariance: Annotated[
         Literal["auto", "full", "tied", "diag", "spherical", "factor", "ppca"],
         Parameter(
             name=("--covariance", "--covariance-type"),
-            help="Shape of the covariances; 'auto' takes factors for very many columns",
+            help="Shape of the covariances; 'auto' is 'full', or 'factor' for very many columns",
             group=MODEL,
         ),
     ] = "auto"
     n_factors: Annotated[
         Literal["auto"] | int,
-        Parameter(help="Factors of 'factor' and 'ppca', or 'auto' to find it", group=MODEL),
+        Parameter(help="Number of factors for 'factor' and 'ppca', or 'auto'", group=MODEL),
     ] = "auto"
-    starts: Annotated[int, Parameter(help="Starts; the best is kept", group=MODEL)] = (
+    starts: Annotated[int, Parameter(help="Number of starts; the best is kept", group=MODEL)] = (
         DEFAULTS.starts
     )
-    max_iter: Annotated[int, Parameter(help="Most iterations of a start", group=MODEL)] = (
+    max_iter: Annotated[int, Parameter(help="Most iterations for each start", group=MODEL)] = (
         DEFAULTS.max_iter
     )
     tol: Annotated[
@@ -185,15 +187,15 @@ class FitOptions:
     ] = DEFAULTS.tol
     bounds: Annotated[
         tuple[str, ...],
-        _list("COLUMN=LOW:HIGH, either may be left out: --bounds rain=0:", MODEL),
+        _list("Keep filled values within COLUMN=LOW:HIGH; leave out either, as in rain=0:", MODEL),
     ] = ()
     no_limits: Annotated[
-        bool, flag("Let what is filled leave the range that its column shows", MODEL)
+        bool, flag("Allow filled values outside the range seen in the column", MODEL)
     ] = False
     seed: Annotated[int, Parameter(help="Same seed, same result", group=MODEL)] = DEFAULTS.seed
-    threads: Annotated[int | None, Parameter(help="Threads; all cores by default", group=MODEL)] = (
-        None
-    )
+    threads: Annotated[
+        int | None, Parameter(help="Number of threads; all cores by default", group=MODEL)
+    ] = None
     strict: Annotated[bool, flag("Exit with 3 if the fit did not converge", MODEL)] = False
 
     def fitting(self, plots: Path | None = None) -> Fitting:
@@ -206,11 +208,11 @@ class FitOptions:
             ("--threads", 1 if self.threads is None else self.threads),
         ):
             if value < 1:
-                raise CallError(f"{name} must be at least 1, and is {value}.")
+                raise CallError(f"{name} must be at least 1, not {value}.")
         if not 0 <= self.seed < 2**32:
-            raise CallError(f"--seed must be between 0 and 2^32 - 1, and is {self.seed}.")
+            raise CallError(f"--seed must be between 0 and 2^32 - 1, not {self.seed}.")
         if not 0 <= self.tol < math.inf:
-            raise CallError(f"--tol must be a number of at least 0, and is {self.tol:g}.")
+            raise CallError(f"--tol must be a number of at least 0, not {self.tol:g}.")
         return Fitting(
             None if self.components == "auto" else self.components,
             self.covariance,
@@ -240,7 +242,7 @@ class PieceOptions:
     checkpoint: Annotated[
         Path | None,
         Parameter(
-            help="File for the state of the fit; goes on from it if it is there", group=PIECES
+            help="File to keep the state of the fit in; an unfinished fit continues", group=PIECES
         ),
     ] = None
 
@@ -248,8 +250,8 @@ class PieceOptions:
         """Return how a table is worked on in pieces."""
         if self.scheduler is not None and not self.scheduler.startswith("tcp://"):
             raise CallError(
-                f"--scheduler must be an address such as tcp://host:8786: '{self.scheduler}'. For "
-                "other protocols, as with TLS, use a Client in Python: engine=client."
+                f"--scheduler must be an address such as tcp://host:8786, not '{self.scheduler}'. "
+                "For TLS and other protocols use a Dask client in Python: engine=client."
             )
         return Streaming(self.scheduler, self.checkpoint)
 
@@ -262,7 +264,7 @@ class Shown:
     json: Annotated[bool, flag("Print the result as JSON on standard output", SHOWN)] = False
     quiet: Annotated[bool, flag("Show warnings and errors only", SHOWN)] = False
     verbose: Annotated[
-        bool, flag("Show also how it was computed: plans, sizes, log-likelihoods", SHOWN)
+        bool, flag("Also show how it was computed: plans, components, log-likelihoods", SHOWN)
     ] = False
     plots: Annotated[Path | None, Parameter(help="Folder to draw pictures into", group=SHOWN)] = (
         None
@@ -290,7 +292,7 @@ def refuse_idle(why: str, names: Collection[str], *groups: Any) -> None:
 def check_writing(writing: Writing) -> None:
     """Raise an error about options that contradict each other, before any work is done."""
     if writing.draws is not None and writing.draws < 1:
-        raise CallError(f"--draws must be at least 1, and is {writing.draws}.")
+        raise CallError(f"--draws must be at least 1, not {writing.draws}.")
     for option, given in (("--std", writing.std), ("--probabilities", writing.probabilities)):
         if writing.draws is not None and given:
             raise CallError(

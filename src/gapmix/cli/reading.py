@@ -87,12 +87,12 @@ def _note_counting(seen: Scan) -> list[Note]:
     if not found:
         return []
     one = len(found) == 1
-    names = "it names" if one else "they name"
+    it = "it only numbers" if one else "they only number"
     return [
         Note(
-            f"{name_columns(found)} {'rises' if one else 'rise'} from row to row by about one, and "
-            f"{'is' if one else 'are'} used like any other number. If {names} "
-            f"rows: --leave-out '{','.join(found)}'."
+            f"{name_columns(found)} {'counts' if one else 'count'} up by about one from row to row "
+            f"and {'is' if one else 'are'} used like any other number. If {it} the rows, give "
+            f"--leave-out '{','.join(found)}'."
         )
     ]
 
@@ -107,7 +107,7 @@ def note_codes(codes: Mapping[str, Code]) -> list[Note]:
     option = write_missing({name: code.value for name, code in codes.items()})
     return [
         Note(
-            f"{' '.join(said[:MAX_LISTED])}{more} If {stands}: --missing-values '{option}'.",
+            f"{' '.join(said[:MAX_LISTED])}{more} If {stands}, give --missing-values '{option}'.",
             warning=True,
         )
     ]
@@ -120,7 +120,10 @@ def note_empty(empty: Sequence[int]) -> list[Note]:
     one = len(empty) == 1
     rows = f"{count(len(empty), 'row')} {'has' if one else 'have'} no value in any column used"
     where = f"row {empty[0] + 1:,}" if one else f"the first is row {empty[0] + 1:,}"
-    return [Note(f"{rows} ({where}): only what all rows say can be filled there.", warning=True)]
+    filled = "It is" if one else "They are"
+    return [
+        Note(f"{rows} ({where}). {filled} filled with what is typical of the table.", warning=True)
+    ]
 
 
 def find_limit(reading: Reading) -> int | None:

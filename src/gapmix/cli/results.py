@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gapmix.cli.options import Shown
 
 MAX_COMPONENTS = 6  # whose means are listed beside each other
+MAX_LINES, FEW_LINES = 100, 20  # columns that are all listed; of more, so many
 
 
 def to_json(result: Any) -> str:
@@ -68,14 +69,20 @@ def _summary(rows: list[tuple[str, str]]) -> Grid:
     return grid
 
 
+def _cut(n_columns: int) -> tuple[int, list[Text]]:
+    """Return how many columns are listed, and what is said of the others."""
+    if n_columns <= MAX_LINES:
+        return n_columns, []
+    return FEW_LINES, [Text(f"and {n_columns - FEW_LINES:,} more columns; --json lists all")]
+
+
 def _tell_tested(fit: Any) -> str:
     """Return how well a fit filled numbers that were hidden from it; nothing if none were."""
-    errors = [each.error for each in fit.selection if each.share > 0] if fit else []
-    if not errors or min(errors) == 0:
+    if fit is None or not fit.error:
         return ""
     return (
-        f"known numbers that were hidden from the fit were missed by {min(errors):.2f} standard "
-        "deviations (1: what the column's mean misses by)"
+        f"known numbers, hidden from the fit, were filled with an error of {fit.error:.2f} "
+        "standard deviations (the column's mean gives 1)"
     )
 
 
@@ -83,7 +90,7 @@ def _fit_rows(fit: Any, verbose: bool) -> list[tuple[str, str]]:
     """Return what the reader should know of the end of a fit."""
     if fit is None:
         return []
-    rows = []
+    rows = _name("Factors", fit.factors)
     kept = [each for each in fit.selection if each.share > 0]
     if fit.interrupted:
         rows.append(("Fit", "interrupted, best so far kept"))
@@ -91,8 +98,8 @@ def _fit_rows(fit: Any, verbose: bool) -> list[tuple[str, str]]:
         rows.append(
             (
                 "Fit",
-                f"ended after {count(fit.n_iter, 'iteration')}, before it converged; --max-iter "
-                "allows more, which may change filled cells a little",
+                f"stopped after {count(fit.n_iter, 'iteration')}, before it converged; more "
+                "(--max-iter) may change filled cells a little",
             )
         )
     if fit.doubted:
@@ -113,7 +120,11 @@ def _fit_rows(fit: Any, verbose: bool) -> list[tuple[str, str]]:
 
 def _list_sizes(tried: Any) -> str:
     """Return the sizes that were compared, with their errors on hidden cells."""
-    return ", ".join(f"{each.n_components} ({each.error:.3f})" for each in tried)
+    with_factors = (f" x {each.n_factors} factors" if each.n_factors else "" for each in tried)
+    return ", ".join(
+        f"{each.n_components}{factors} ({each.error:.3f})"
+        for each, factors in zip(tried, with_factors, strict=True)
+    )
 
 
 def _filled(result: Any, verbose: bool) -> Any:
@@ -159,8 +170,8 @@ def _tell_sure(sure: Any, tested: str) -> str:
     if sure is not None and not tested and math.isfinite(sure.explained):
         share = percent(sure.explained)
         parts.append(
-            f"the rest of its row explains {share} of a number's variance (0 %: a guess), by the "
-            "model's own account"
+            f"according to the model, the rest of the row explains {share} of a number's variance "
+            "(0 % is a guess)"
         )
     if sure is not None and math.isfinite(sure.probability):
         parts.append(
@@ -226,7 +237,8 @@ def _described(result: Any, verbose: bool) -> Any:
         columns.add_column(name, no_wrap=True, overflow="ellipsis")
     for name in ("missing", "%", "lowest", "mean", "highest"):
         columns.add_column(name, justify="right", no_wrap=True)
-    for fact in result.columns:
+    n_shown, more = _cut(len(result.columns))
+    for fact in result.columns[:n_shown]:
         numbers = [_number(value) for value in (fact.low, fact.mean, fact.high)]
         kind = f"{fact.kind}, {count(len(fact.levels), 'level')}" if fact.levels else fact.kind
         missing = [f"{fact.n_missing:,}", f"{100 * fact.share_missing:.1f}"]
@@ -241,9 +253,9 @@ def _described(result: Any, verbose: bool) -> Any:
     patterns.add_column("missing together", overflow="fold")
     for pattern in result.patterns:
         listed = ", ".join(pattern.missing[:12])
-        more = f" and {len(pattern.missing) - 12} more" if len(pattern.missing) > 12 else ""
-        patterns.add_row(f"{pattern.n_rows:,}", Text(clean(listed + more) or "nothing"))
-    parts: list[Any] = [head, "", columns, "", patterns]
+        rest = f" and {len(pattern.missing) - 12} more" if len(pattern.missing) > 12 else ""
+        patterns.add_row(f"{pattern.n_rows:,}", Text(clean(listed + rest) or "nothing"))
+    parts: list[Any] = [head, "", columns, *more, "", patterns]
     if verbose:
         plan = Text("\n".join(clean(line) for line in result.plan.splitlines()))
         parts += ["", Text("Plan of a fit", "italic"), plan]
@@ -293,7 +305,8 @@ def _evaluated(result: Any, verbose: bool) -> Any:
     weights = next((score.weights for score in result.scores if score.weights), ())
     if weights:
         columns.add_column("refined by", justify="right", no_wrap=True)
-    for j, name in enumerate(result.columns):
+    n_shown, more = _cut(len(result.columns))
+    for j, name in enumerate(result.columns[:n_shown]):
         errors = [score.by_column[j] for score in result.scores]
         lowest = _lowest(errors)
         columns.add_row(
@@ -304,7 +317,7 @@ def _evaluated(result: Any, verbose: bool) -> Any:
     failed = [f"{each.method}: {each.problem}" for each in result.scores if each.problem]
     sure = [_calibration(result.calibration)] if result.calibration else []
     told = (Text(clean(text)) for text in failed)
-    parts = [head, "", methods, *told, "", columns, *(["", *sure] if sure else ())]
+    parts = [head, "", methods, *told, "", columns, *more, *(["", *sure] if sure else ())]
     if result.verdict:
         said = "± is one standard error, over rows."
         if mixed and len(result.scores) > 1:
@@ -367,12 +380,14 @@ def _informed(result: Any, verbose: bool) -> Any:
     total = sum(result.weights[first:end])
     for k in shown:
         table.add_column(f"{100 * result.weights[k] / total:.1f} %", justify="right", no_wrap=True)
-    for j, name in enumerate(result.feature_names):
+    n_shown, more = _cut(len(result.feature_names))
+    for j, name in enumerate(result.feature_names[:n_shown]):
         table.add_row(Text(clean(name)), *(_number(result.means[k][j]) for k in shown))
     for name, components in result.categories.items():
         table.add_row(Text(clean(name)), *(_best_level(components[k]) for k in shown))
     rest = end - first - len(shown)
-    more = [f"and {count(rest, 'more component')}"] if rest else []
+    if rest:
+        more.append(Text(f"and {count(rest, 'more component')}"))
     return Group(_summary(rows), "", table, *more)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAX_ITER = 100  # of a fit, if it is not told
 WIDE = 110  # characters, for all on one line
 LINE_EVERY = 10.0  # seconds between lines where there is no terminal
-STOPPING = "Ending the fit after this iteration; Ctrl-C again gives up."
+STOPPING = "Ending the fit after this iteration. Press Ctrl-C again to stop at once."
 
 
 KERNELS = logging.getLogger("gapmix.kernels")

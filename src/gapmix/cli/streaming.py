@@ -359,10 +359,6 @@ def _match(
             "The model has categories as version 0.1 saved them, which "
             f"{WHOLE.replace('leave it out, or read', 'read')}"
         )
-    if imputer.heads_ is not None and imputer.heads_.at_work():
-        raise CallError(
-            f"The model is refined, which {WHOLE.replace('leave it out, or read', 'read')}"
-        )
     own = any(column.marks for column in schema.columns)
     if reading.missing_values or own or marks_of(imputer).numbers:
         raise CallError("--missing-values needs the whole table: turn such cells into nulls first.")
@@ -396,7 +392,7 @@ def _fill(
     if writing.raw_means:
         possible = only_limits(possible)
     shapes, trust = list_shapes(ready.imputer, source.d), ready.imputer.trust_
-    parts = fill_source(mixture, source, possible, shapes, trust)
+    parts = fill_source(mixture, source, possible, shapes, trust, ready.imputer.heads_)
     with (
         telling(watch),
         writing_to(writing.path, types.names, None, watch, raw=writing.raw) as sink,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from gapmix import kernels
 from gapmix.em.records import Engine
 from gapmix.em.steps import look
 from gapmix.parameters import Parameters
@@ -113,16 +114,18 @@ def fill(
         completed = ready.solver.complete(ready.state, block, spread=spread or bool(shaped))
         log_prob, resp = look(ready.parameters, block, completed.log_density)
         result.log_prob[row] = _to_user_density(log_prob, block, units)
-        each = completed.deviation + means[:, None, :]  # (K, n_b, d)
-        mean = np.einsum("nk,knd->nd", resp, each)
+        mean = np.zeros(block.x.shape)
+        given = (np.ascontiguousarray(each) for each in (resp, means, completed.deviation))
+        kernels.load("completing").blend(*given, mean)
         result.resp[row] = resp[:, :n_kept]
         observed = expand(block.observed, block)
         result.mean[row] = np.where(observed, layout.x[row], _in_units(mean, units))
         if spread:
             variance = np.zeros_like(mean)
-            for k in range(len(each)):
+            for k in range(len(means)):
                 within = expand(completed.variance[k], block)
-                variance += resp[:, k, None] * (within + (each[k] - mean) ** 2)
+                away = completed.deviation[k] + means[k] - mean
+                variance += resp[:, k, None] * (within + away**2)
             std = np.where(observed, 0.0, np.sqrt(variance))
             result.std[row] = std if units is None else std * units.scale
         pattern = expand(np.arange(len(block.observed)), block)
@@ -130,7 +133,8 @@ def fill(
             gap = np.flatnonzero(~observed[:, j])
             within = completed.variance[:, pattern[gap], j]
             scale, center = (1.0, 0.0) if units is None else (units.scale[j], units.center[j])
-            parts = resp[gap].T, each[:, gap, j] * scale + center, np.sqrt(within) * scale
+            each = (completed.deviation[:, gap, j] + means[:, None, j]) * scale + center
+            parts = resp[gap].T, each, np.sqrt(within) * scale
             result.mean[row[gap], j], variance = mean_and_variance(shape, *parts)
             if spread:
                 result.std[row[gap], j] = np.sqrt(variance)
@@ -230,17 +234,17 @@ def _over_components(
     `add` gets the sum so far, and a component's responsibility, distance and deviation.
     """
     means = ready.parameters.means
-    whole = np.empty(layout.x.shape)
+    whole = np.full(layout.x.shape, np.nan)
 
     def add_block(block: Block, row: np.ndarray) -> None:
         completed, resp = _complete(ready, block, spread=True)
-        gaps = ~expand(block.observed, block)
-        result = np.where(gaps, empty, np.nan)
+        gap, column = np.nonzero(~expand(block.observed, block))
+        pattern = expand(np.arange(len(block.observed)), block)[gap]
+        result, wanted = np.full(len(gap), empty), values[row[gap], column]
         for k, mean in enumerate(means):
-            away = values[row] - mean - completed.deviation[k]
-            std = np.where(gaps, np.sqrt(expand(completed.variance[k], block)), 1.0)
-            add(result, resp[:, k, None], away, std)
-        whole[row] = result
+            away = wanted - mean[column] - completed.deviation[k, gap, column]
+            add(result, resp[gap, k], away, np.sqrt(completed.variance[k, pattern, column]))
+        whole[row[gap], column] = result
 
     _visit(add_block, layout, engine)
     return whole

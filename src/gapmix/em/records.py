@@ -48,8 +48,8 @@ class Settings(NamedTuple):
 class Iteration(NamedTuple):
     """One pass over the rows: the values belong to the parameters it started from, per row.
 
-    A pass at proposed parameters that turned out lower changes nothing: its record repeats the
-    values of the last accepted one, and an event that begins with "rejected" tells what was found.
+    A pass whose proposed parameters have a lower objective changes nothing: its record repeats the
+    values of the last accepted one, and has an event that begins with "rejected".
 
     Examples
     --------

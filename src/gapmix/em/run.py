@@ -40,6 +40,7 @@ NOT_FINITE = "The starting parameters give a log-likelihood that is not finite."
 MAX_REPAIRS_PER_COMPONENT = 3
 CREDIT = 10.0  # a proposal is believed to gain at most so many times what the last passes gained
 WARM_UP = 10  # tied iterations that give the covariance and mean that priors shrink to
+WARM_UP_OF_MEANS = 2  # and for the mean alone
 
 
 def run(
@@ -334,7 +335,8 @@ def _with_target(
         return parameters._replace(covariances=structure.pool(parameters.covariances, resp))
 
     parameters = share(start, start.weights)
-    for _ in range(WARM_UP):
+    n_passes = WARM_UP if structure.HAS_TARGET else WARM_UP_OF_MEANS
+    for _ in range(n_passes):
         prepared = prepare(solver, parameters)
         sums = e_step(solver, prepared, parameters, rows, engine)
         moments = take_moments(solver, prepared, sums)
@@ -343,6 +345,6 @@ def _with_target(
         regularizer = regularizer._replace(target=parameters.covariances[0])
     if needs_center:
         regularizer = regularizer._replace(center=parameters.weights @ parameters.means)
-    event = f"shrinkage: pooled covariance from {WARM_UP} iterations with a shared one"
+    event = f"shrinkage: pooled covariance from {n_passes} iterations with a shared one"
     settings = settings._replace(regularizer=regularizer)
     return settings, start if keep_start else parameters, (event,)

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix import categories
-from gapmix import density as densities
 from gapmix import units as scaling
-from gapmix.density import Density
+from gapmix.density.conditional import Filled
 from gapmix.em.checkpoint import digest
 from gapmix.engines.budget import least_bytes
 from gapmix.engines.choose import open_shard_engine
@@ -76,7 +75,7 @@ class FillSpec(NamedTuple):
 
     piece: Piece
     first: int
-    density: Density
+    fill: Callable[[np.ndarray], Filled]
     possible: Possible | None  # values that may be filled in
 
 
@@ -173,11 +172,13 @@ def fit_pieces(
 
 
 def fill_pieces(
-    density: Density, source: Source, running: Running, possible: Possible | None = None
+    fill: Callable[[np.ndarray], Filled],
+    source: Source,
+    running: Running,
+    possible: Possible | None = None,
 ) -> Iterator[FilledPiece]:
     """Yield every piece with its gaps filled by what is `possible`, in order, by the engine."""
-    model = density._replace(n_jobs=1)  # pieces side by side already
-    specs = [FillSpec(piece, first, model, possible) for piece, first, _ in _cut(source, None)]
+    specs = [FillSpec(piece, first, fill, possible) for piece, first, _ in _cut(source, None)]
     with open_shard_engine(running.engine, running.n_jobs, source.memory) as engine:
         yield from _ticking(engine.map(fill_piece, specs), counter("fill", len(specs)))
 
@@ -191,7 +192,7 @@ def fill_piece(spec: FillSpec) -> FilledPiece:
         label = label_column(spec.piece, column)
         raise SourceError(f"Row {spec.first + row}, column {label} holds {x[row, column]}.")
     gaps = np.isnan(x)
-    filled = densities.fill(spec.density, x).mean
+    filled = spec.fill(x).mean
     if spec.possible is not None:
         filled = to_possible(spec.possible, x, filled)
     columns = [j for j, levels in enumerate(spec.piece.levels) if levels is not None]

@@ -117,9 +117,9 @@ def _why_not(kind: Any, found: str, seen: ColumnValues) -> str:
     if found == CATEGORY:
         return "" if kind == CATEGORY else "it is a category: see categorical_features."
     if kind == CATEGORY:
-        return "name it in categorical_features to have it so."
+        return "to make it a category, name it in categorical_features."
     if not isinstance(kind, str) or kind not in DECLARED:
-        return f"known kinds are {list_names([repr(each) for each in DECLARED])}."
+        return f"use one of {list_names([repr(each) for each in DECLARED])}."
     if found in (CONSTANT, EMPTY):
         return ""
     if kind == WHOLE and seen.decimals != 0:

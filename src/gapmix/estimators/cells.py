@@ -19,6 +19,7 @@ from gapmix.kinds import look
 from gapmix.selection import sizes
 from gapmix.selection.sizes import Candidate
 from gapmix.structures import STRUCTURES, name_structure
+from gapmix.structures.mixtures import without_idle
 
 HIDDEN = 0.1  # share of the cells that numbers of factors are compared on
 
@@ -85,6 +86,7 @@ class CellsMixin(MixtureBased):
         self.__dict__.pop("columns_", None)
         self.passed_: dict[Any, str] = {}
         self.heads_, self.trust_ = None, np.ones(d)
+        self.hidden_error_: float | None = None
         self.mixture_ = self._to_mixture(fitted, wanted.seed)
         store_shapes(self, ())
         self.calibration_: np.ndarray | None = None
@@ -111,7 +113,9 @@ class CellsMixin(MixtureBased):
         row, column = (np.atleast_1d(np.asarray(each)) for each in (rows, columns))
         x = getattr(self, "_cells", None) if X is None else X
         if x is None:
-            raise ValueError("predict_cells needs the table X: fit was given one that is not kept.")
+            raise ValueError(
+                "predict_cells needs the table X, because fit does not keep the one it was given."
+            )
         is_sparse = sparse.issparse(x) or isinstance(x, tuple)
         if not is_sparse:
             needed, which = np.unique(
@@ -145,6 +149,8 @@ class CellsMixin(MixtureBased):
         def judge(n_factors: int) -> Candidate:
             began = time.perf_counter()
             fitted = self._fit_factors(Cells(shown, cells.weight), kind, n_factors)
+            fitted = fitted._replace(parameters=without_idle(fitted.parameters))
+            n_factors = STRUCTURES[fitted.parameters.structure].n_factors
             away = predict(fitted, shown, row, column) - x.data[hidden]
             square = float(np.mean((away / spread[column]) ** 2)) if len(away) else 0.0
             passed = time.perf_counter() - began
@@ -153,7 +159,7 @@ class CellsMixin(MixtureBased):
                 1, square**0.5, 0.0, done, passed, loss=0.5 * square, n_factors=n_factors
             )
 
-        grown = sizes.grow(sizes.list_factors(*x.shape), judge, 1)
+        grown = sizes.grow_factors(sizes.list_factors(*x.shape), judge)
         return sizes.share(grown, sizes.choose_best(grown, average=False), None)
 
 
@@ -186,7 +192,9 @@ def _check_places(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return numbers of rows and columns, after checking that there are such."""
     if row.shape != column.shape or row.ndim != 1:
-        raise ValueError(f"rows and columns must be as long; they are {row.shape}, {column.shape}.")
+        raise ValueError(
+            f"rows and columns must have the same length; they are {row.shape} and {column.shape}."
+        )
     for name, each, n in (("rows", row, shape[0]), ("columns", column, shape[1])):
         if each.dtype.kind not in "iu" or (each.size and not 0 <= each.min() <= each.max() < n):
             raise ValueError(f"{name} must be whole numbers from 0 to {n - 1}.")

@@ -52,37 +52,37 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
     Parameters
     ----------
     n_components : int or 'auto', default='auto'
-        Components per class. 'auto' compares a growing range on rows held out, class by class.
+        Components per class. 'auto' tries 1, 2, 3, 5, 8, ... on held-out rows.
     average : bool, default=True
-        With 'auto', average the best sizes, up to three; False keeps the best alone.
+        With 'auto', average up to three of the best mixtures; False keeps only the best.
     max_components : int or None, default=None
-        With 'auto', the largest size to try; None leaves it to `effort`, which goes up to 55, or 89
-        with 'best', while it pays.
+        With 'auto', the largest number to try. None leaves it to `effort`: up to 55, or 89 with
+        'best', as long as results improve.
     effort : {'quick', 'default', 'best'}, default='default'
-        How much time the choice with 'auto' may take: 'quick' fits one component, 'best' compares
-        larger sizes on more rows, climbs longer, unites three fits of every size it keeps, and
-        refines.
+        How much work to spend with 'auto'. 'quick' fits one component. 'best' tries more
+        components on more rows, for more iterations and with three starts, and refines.
     refine : None, 'auto', False or classifier, default=None
-        Learn the classes from rows that the mixtures filled, too, and mix the probabilities as far
-        as that pays on rows that the learner has not seen: 'auto' by boosted trees, or a classifier
-        of your own. None leaves it to `effort`, False does without.
+        Also learn the classes from rows filled by the mixtures, and mix the probabilities where
+        that helps on rows the learner has not seen. 'auto' uses boosted trees; or give a
+        classifier. None leaves it to `effort`, False turns it off.
     priors : array-like of shape (n_classes,) or None, default=None
-        Probabilities of the classes; None takes their shares of the (weighted) rows.
+        Probabilities of the classes; None uses their frequencies in the (weighted) rows.
     class_weight : dict, 'balanced' or None, default=None
         Weights of the classes, which multiply the row weights.
     use_unlabelled : bool, default=False
-        Let rows whose label is missing (NaN or None) take part in training: they are shared among
-        the classes by their probabilities, and the classes fitted again, until that settles.
-        Otherwise they are passed over.
+        Also train on rows whose label is missing (NaN or None). They are divided among the classes
+        by their probabilities and the classes are fitted again, until nothing changes. Otherwise
+        they are not used.
     calibrate : bool, default=True
-        Densities of many columns make too sure: raise them to the power that suits rows held out.
+        Densities of many columns are overconfident: raise them to the power that is best on
+        held-out rows.
     categorical_features : 'from_dtype', names, numbers or mask of columns, or None
         Which columns are categories; default='from_dtype', as in :class:`gapmix.GaussianMixture`.
     covariance_type : 'auto' or as in :class:`gapmix.GaussianMixture`, default='auto'
-        'auto' is 'full', or 'factor' where there are more than 500 columns, or more than 100 and
-        fewer than five rows for each.
+        'auto' is 'full', or 'factor' with more than 500 columns, or with more than 100 and fewer
+        than five rows for each.
     n_factors : int or 'auto', default='auto'
-        Number of factors, with 'factor' and 'ppca'. 'auto' compares a growing range like sizes.
+        Number of factors, for 'factor' and 'ppca'. 'auto' chooses it like `n_components`.
     tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
         As in :class:`gapmix.GaussianMixture`.
     shrinkage, mean_shrinkage : float or 'auto', default='auto'
@@ -91,7 +91,7 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
     random_state : int, RandomState instance or None, default=None
         Seed of held-out rows and starts.
     verbose : int, default=0
-        1 logs each size tried, 2 also each start.
+        1 logs each number of components tried, 2 also each start.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
     mixtures_ : list of GaussianMixture
         The mixture of each class.
     selection_ : list of tuple of Candidate
-        The sizes tried, for each class.
+        What 'auto' tried, for each class.
     categories_ : list of ndarray
         The levels of each category.
     is_categorical_ : ndarray of shape (n_features,)

@@ -35,7 +35,7 @@ def as_imputer(
         )
     if not hasattr(imputer, "selection_"):
         imputer.selection_, imputer.calibration_ = (), None
-        imputer.trust_ = np.ones(mixture.n_features_in_)
+        imputer.trust_, imputer.hidden_error_ = np.ones(mixture.n_features_in_), None
     imputer.mixture_ = copy.copy(mixture)
     imputer.n_features_in_ = mixture.n_features_in_
     if hasattr(mixture, "feature_names_in_"):

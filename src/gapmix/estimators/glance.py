@@ -9,10 +9,12 @@ from typing import Any
 from sklearn import get_config
 from sklearn.utils import estimator_html_repr
 
+from gapmix.estimators.levels import dict_levels
 from gapmix.estimators.passing import model_kinds
 from gapmix.plan.patterns import count_rows
 from gapmix.selection.effort import EFFORTS
-from gapmix.wording import say_doubted
+from gapmix.structures import STRUCTURES, WIDEST
+from gapmix.wording import count, say_doubted
 
 MAX_CLASSES = 10
 CELL = "padding:.15em 1em .15em 0;text-align:left;vertical-align:top;border:0;background:none"
@@ -52,6 +54,8 @@ def glance(estimator: Any) -> str:
     if not hasattr(mixture, "weights_"):
         return ""
     rows = describe(mixture)
+    if mixture is not estimator and tell_factors(estimator):
+        rows.append(("Factors", tell_factors(estimator)))
     tried = getattr(estimator, "selection_", ())
     if tried:
         kept = ", ".join(str(each.n_components) for each in tried if each.share > 0)
@@ -79,8 +83,26 @@ def list_united(imputer: Any) -> tuple[int, ...]:
 
 def list_doubted(imputer: Any) -> tuple[str, ...]:
     """Return the columns that are filled nearer to their mean than their rows tell."""
-    pairs = zip(model_kinds(imputer), imputer.trust_, strict=True)
-    return tuple(str(name) for name, trust in pairs if trust < 1.0)
+    levels = dict_levels(imputer)
+    pairs = enumerate(zip(model_kinds(imputer), imputer.trust_, strict=True))
+    return tuple(
+        str(name)
+        for j, (name, trust) in pairs
+        if trust < 1.0 and (j not in levels or len(levels[j]) > 1)
+    )
+
+
+def tell_factors(imputer: Any) -> str:
+    """Return how many factors an imputer's covariances have, and why; nothing if they have none."""
+    mixture = imputer.mixture_
+    n_factors = STRUCTURES[mixture.covariance_type].n_factors and mixture.n_factors
+    if not n_factors:
+        return ""
+    d = int(mixture.means_.shape[1])
+    why = "as asked"
+    if imputer.covariance_type == "auto":
+        why = f"as there are {d:,} columns" if d > WIDEST else f"as rows are few for {d:,} columns"
+    return f"{count(int(n_factors), 'factor')} instead of full covariances, {why}"
 
 
 def is_complete(imputer: Any) -> bool:

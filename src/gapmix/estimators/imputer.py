@@ -51,62 +51,61 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
     """Fill gaps by their conditional mean under a Gaussian mixture fitted by exact EM.
 
     A transformer in the family of :class:`sklearn.impute.SimpleImputer` and
-    :class:`sklearn.impute.IterativeImputer`. The joint density of all columns is fitted once; then
-    every row is filled from what it shows, by itself: the rows beside it and the order of the
-    columns matter to rounding only, and a column may have gaps that had none in training. Gaps
-    are assumed to be missing at random.
+    :class:`sklearn.impute.IterativeImputer`. The joint density of all columns is fitted once. Then
+    each row is filled from what it shows, independently of other rows. New rows may have gaps in
+    columns that had none in training. Values are assumed to be missing at random.
 
     Parameters
     ----------
     n_components : int or 'auto', default='auto'
-        Number of components. 'auto' compares a growing range of sizes on hidden cells.
+        Number of components. 'auto' tries 1, 2, 3, 5, 8, ... on hidden cells.
     average : bool, default=True
-        With 'auto', average the best sizes, up to three; False keeps the best alone.
+        With 'auto', average up to three of the best mixtures; False keeps only the best.
     max_components : int or None, default=None
-        With 'auto', the largest size to try; None leaves it to `effort`, which goes up to 55, or 89
-        with 'best', while it pays.
+        With 'auto', the largest number to try. None leaves it to `effort`: up to 55, or 89 with
+        'best', as long as results improve.
     effort : {'quick', 'default', 'best'}, default='default'
-        How much time the choice with 'auto' may take: 'quick' fits one component, 'best' compares
-        larger sizes on more rows, climbs longer, unites three fits of every size it keeps, and
-        refines.
+        How much work to spend with 'auto'. 'quick' fits one component. 'best' tries more
+        components on more rows, for more iterations and with three starts, and refines.
     refine : None, 'auto', False or estimator, default=None
-        Learn, for every column that has gaps, what the mixture fills wrongly there: a head. It is
-        used as far as it pays on known cells that it has not seen, if at all. 'auto' boosts trees
-        (:class:`sklearn.ensemble.HistGradientBoostingRegressor`, for categories its classifier); a
-        regressor given serves columns of numbers, a classifier with `predict_proba` categories.
-        None leaves it to `effort`, False has no heads.
+        Learn the errors of the mixture, column by column, and correct them where that helps on
+        cells the learner has not seen. 'auto' uses boosted trees
+        (:class:`sklearn.ensemble.HistGradientBoostingRegressor`, for categories its classifier). A
+        regressor given here is used for numbers, a classifier with `predict_proba` for categories.
+        None leaves it to `effort`, which by default uses linear models on tables with categories;
+        False turns it off.
     missing_values : number, text, None, list of these, or dict, default=np.nan
-        What marks a gap, besides NaN and None, which always do; `{column: mark or list}`, by name
-        or number, for marks of single columns.
+        What marks a gap, besides NaN and None, which always do. `{column: mark or list}`, by name
+        or number, for marks in some columns only.
     categorical_features : 'from_dtype', names, numbers or mask of columns, or None
         Which columns are categories; default='from_dtype', as in :class:`gapmix.GaussianMixture`.
-        With categories, sizes are compared by half the squared error of hidden numbers and the log
+        With categories, 'auto' compares by half the squared error of hidden numbers and the log
         probability of hidden levels together.
     add_indicator : bool, default=False
         Append a column of 0 and 1 for every column that had gaps in training.
     bounds : dict or None, default=None
-        `{column: (low, high)}`, by name or number, None for no limit. What is filled, drawn or
-        given as an interval is brought to the nearest value allowed.
+        `{column: (low, high)}`, by name or number, None for no limit. Filled values, draws and
+        intervals beyond are set to the nearest value allowed.
     limits : {'seen', None}, default='seen'
-        Keep what is filled within the range that each column showed in training, unless `bounds`
-        say otherwise; draws and intervals, which must be able to go beyond it, within what its kind
-        allows. None sets no limits.
+        Keep filled values within the range that each column had in training, unless `bounds` say
+        otherwise. Draws and intervals may go beyond it, within what the kind of the column allows.
+        None sets no limits.
     column_kinds : 'auto' or dict, default='auto'
-        What columns of numbers are, `{column: kind}` for those that are not what they look like:
+        Kinds of columns of numbers, `{column: kind}` for those that should not be detected:
         'number', 'whole', 'two-valued', 'share' (from 0 to 1) or 'positive' (not below 0).
     shapes : 'auto', dict or None, default='auto'
         Which columns of numbers are transformed before the fit, `{column: name}` with 'log' (above
-        0, or the lower of its `bounds`), 'logit' (between its bounds, or 0 and 1) or 'yeo-johnson'.
-        'auto' does so if hidden cells become more probable and are filled as well, and tries
-        'logit' where bounds or `column_kinds` declare both ends. What is returned has X's units.
+        0 or the lower bound), 'logit' (between the bounds, or 0 and 1) or 'yeo-johnson'. 'auto'
+        does so if hidden cells become more probable and are filled no worse; it tries 'logit' if
+        bounds or `column_kinds` give both ends. Results are in the units of X.
     use_target : bool, default=False
-        Model the target y together with the columns. `fit_transform` then lets rows see their
-        target; `transform` does not need it.
+        Model the target y together with the columns. `fit_transform` then uses the target of each
+        row; `transform` does not need it.
     covariance_type : 'auto' or as in :class:`gapmix.GaussianMixture`, default='auto'
-        'auto' is 'full', or 'factor' where there are more than 500 columns, or more than 100 and
-        fewer than five rows for each.
+        'auto' is 'full', or 'factor' with more than 500 columns, or with more than 100 and fewer
+        than five rows for each.
     n_factors : int or 'auto', default='auto'
-        Number of factors, with 'factor' and 'ppca'. 'auto' compares a growing range like sizes.
+        Number of factors, for 'factor' and 'ppca'. 'auto' chooses it like `n_components`.
     tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
         As in :class:`gapmix.GaussianMixture`.
     shrinkage, mean_shrinkage : float or 'auto', default='auto'
@@ -115,26 +114,28 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
     random_state : int, RandomState instance or None, default=None
         Seed of hidden cells, starts and draws.
     verbose : int, default=0
-        1 logs each size tried, 2 also each start.
+        1 logs each number of components tried, 2 also each start.
 
     Attributes
     ----------
     mixture_ : GaussianMixture
-        The fitted mixture, of the columns and, with `use_target`, the targets after them; columns
-        that `column_shapes_` transforms are in it as transformed.
+        The fitted mixture of the columns and, with `use_target`, the targets after them. Columns
+        are transformed as in `column_shapes_`.
     selection_ : tuple of Candidate
-        The sizes tried: n_components, error, log_score, n_iter, seconds, share, loss. Empty if
-        there was one to try only: given, that of 'quick', or with fewer than 20 rows.
+        What 'auto' tried: n_components, error, log_score, n_iter, seconds, share, loss. Empty if
+        the number of components was given, with 'quick', and with fewer than 20 rows.
         `pandas.DataFrame(imputer.selection_)` shows it as a table.
     calibration_ : ndarray of shape (n_features, n_coverages), or None
         Coverage to ask of the model for coverages from 0 to 1, found on hidden cells of each
-        column; None if no sizes were compared.
+        column; None if `selection_` is empty.
     trust_ : ndarray of shape (n_features,)
-        How much of a gap's distribution the rest of its row tells, from 0 to 1; the rest is the
-        column's own. It is below 1 where hidden cells were filled worse than by the column's mean,
-        or the shares of its levels, and draws what is filled towards these.
+        Weight, from 0 to 1, of the distribution of a gap given its row; the rest is the
+        distribution of the column. It is below 1 if hidden cells were filled worse than by the
+        column's mean, or by the frequencies of its levels.
+    hidden_error_ : float or None
+        Root mean square error of hidden numbers, as they are filled, in standard deviations.
     heads_ : Heads or None
-        What refines the mixture: `heads_.heads` has for each column that had gaps a record with its
+        What refines the mixture: `heads_.heads` has a record for each column with gaps, with its
         weight, from 0 to 1, and the error of known cells before and after.
     n_components_ : int
         Number of components of the mixture.
@@ -149,25 +150,24 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
     rare_levels_ : list of ndarray
         As in :class:`gapmix.GaussianMixture`.
     constant_ : ndarray of shape (n_features,)
-        The value of columns of numbers that showed one value only, NaN for the others. Their gaps
-        are filled with it, without spread.
+        The value of columns of numbers with only one value, NaN for the others. Their gaps are
+        filled with it, with a standard deviation of 0.
     column_kinds_ : dict
-        What each column is, by name or number: the kinds of `column_kinds`, or 'category',
-        'constant', 'empty'; and last those of `passed_`.
+        The kind of each column, by name or number: one of `column_kinds`, or 'category',
+        'constant', 'empty'; then those of `passed_`.
     passed_ : dict
-        Columns of a data frame that are no part of the model, {name: 'id', 'date' or 'text'}:
+        Columns of a data frame that are not part of the model, {name: 'id', 'date' or 'text'}.
         `impute_frame` leaves them as they are, the other methods leave them out. Dates are filled
         with `column_kinds={column: 'number'}`, texts if `categorical_features` names them.
     column_values_ : tuple of ColumnValues
-        For each column what its values showed: how many there were, lowest, highest, digits behind
-        the point, and the values themselves if they are few. Empty for categories.
+        For each column the number of values, the lowest, the highest, the decimals, and the values
+        themselves if they are few. Empty for categories.
     column_shapes_ : dict
-        How each column is transformed, by name or number: a `gapmix.shapes.Shape`, with the name
-        'identity' for those that are not.
+        How each column is transformed, by name or number: a `gapmix.shapes.Shape`, named
+        'identity' if it is not.
     columns_ : list of dict
-        Of a model that `gapmix fit` wrote: name, kind, whole and levels of each column of its
-        table, those that are not used as well; marks of gaps and spelling of dates where it has
-        such.
+        Only of a model written by `gapmix fit`: name, kind, whole and levels of each column of its
+        table, used or not, and any marks of gaps and spelling of dates.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -176,8 +176,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
     Notes
     -----
     A column without any value in training is kept and filled with 0, with a warning that names it.
-    An averaged mixture gives sizes the shares that fill hidden cells best; within a row, those that
-    explain it better count more, so filled values, intervals, draws and densities all come from one
+    Averaged mixtures have the shares that fill hidden cells best. In each row, those that explain
+    the row better count more, so filled values, intervals, draws and densities all come from one
     model.
 
     Examples
@@ -193,7 +193,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
            [5.  , 9.9 ],
            [4.07, 8.1 ]])
 
-    New rows are filled by the same fit, with as much doubt as there is:
+    New rows are filled by the same fit, with intervals and standard deviations:
 
     >>> low, high = imputer.intervals([[2.5, np.nan]], coverage=0.9)
     >>> bool(low[0, 1] < 5.0 < high[0, 1]), bool(low[0, 0] == high[0, 0] == 2.5)
@@ -279,8 +279,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         ends = any_fraction(self.possible(drawn=True))
         chosen = choose(wanted, task._replace(shapes=shapes, possible=ends))
         warn_of_stops(chosen.advice)
-        gaps = np.isnan(known).any(axis=0)
-        self.indicated_ = np.flatnonzero(gaps) if self.add_indicator else np.empty(0, dtype=int)
+        self.indicated_ = np.flatnonzero(self.add_indicator & np.isnan(known).any(axis=0))
         for name in ("columns_", "_cells"):  # of another table
             self.__dict__.pop(name, None)
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
@@ -291,8 +290,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         told = chosen.calibration
         self.calibration_ = None if told is None else told[: x.shape[1]]
         self.trust_ = np.ones(x.shape[1]) if chosen.trust is None else chosen.trust[: x.shape[1]]
-        self.n_components_ = len(self.mixture_.weights_)
-        self.n_iter_ = chosen.fitted.n_iter
+        self.hidden_error_ = chosen.error
+        self.n_components_, self.n_iter_ = len(self.mixture_.weights_), chosen.fitted.n_iter
         return x, targets
 
     # ---------------------------------------------------------------- filling
@@ -309,8 +308,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
     def impute_with_std(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return X filled, and the standard deviation of each filled cell (0 where observed).
 
-        Of a category, the second is the probability that another level than the one filled in is
-        true.
+        For a category, the second is the probability that another level is true.
         """
         x = self._read(X)
         filled = self._tell(x, spread=True)
@@ -340,10 +338,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
     def intervals(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Return lower and upper ends of intervals that hold each gap with probability `coverage`.
 
-        They are quantiles of the gap's conditional distribution. Where sizes were compared on
-        hidden cells, these also tell which quantiles to take so that the share of cells held is
-        the one asked for. Observed cells are their own ends. Categories have no order: the ends of
-        their gaps are NaN, and `probabilities` tells more.
+        They are quantiles of the gap's conditional distribution, calibrated on hidden cells if the
+        number of components was chosen ('auto'). Both ends of an observed cell are its value.
+        Categories have no order: the ends of their gaps are NaN; see `probabilities`.
         """
         if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
             raise ValueError(f"coverage={coverage!r} must lie strictly between 0 and 1.")
@@ -370,8 +367,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
 
         Cells get values that their column can have (`column_kinds_`): whole numbers where it has
         whole numbers, one of its values where it has few, and no more digits than it shows.
-        Observed values are never changed. Ids, dates and texts that are no part of the model stay
-        as they are, gaps included, which `fit` warns of.
+        Observed values are never changed. Ids, dates and texts that are not part of the model stay
+        as they are, gaps included, with a warning from `fit`.
         """
         x, used = self._read(X), only_used(X, self.passed_)
         filled = to_possible(self.possible(), x, self._tell(x).mean)

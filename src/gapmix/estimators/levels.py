@@ -229,8 +229,8 @@ def tell_unknown(label: str, n: int, levels: Sequence[Any] = ()) -> str:
     """Return what is said of rows that show levels which were not there in training."""
     named = f" ({list_names([repr(level) for level in levels])})" if levels else ""
     return (
-        f"Column {label}: {n} row{'s have' if n > 1 else ' has'} a level that was not there in "
-        f"training{named}. It is kept, and taken as missing."
+        f"Column {label}: {n} row{'s have' if n > 1 else ' has'} a level not seen in training"
+        f"{named}. It is kept, and treated as missing."
     )
 
 
@@ -408,8 +408,8 @@ def warn_of_rare(mixtures: Sequence[Any], names: list[str], *, of: str = "") -> 
         if rare:
             fact = (
                 f"Column {names[j]}: {len(rare)} of its {len(levels)} levels are in fewer than "
-                f"{RARE_ROWS:g} rows{of} each. In every component they have one probability "
-                "together, shared out as in all rows."
+                f"{RARE_ROWS:g} rows{of} each. Every component gives them one joint probability, "
+                "split as in all rows."
             )
             warn_user(Advised(fact, "rare_levels_", "rare_levels_ lists them."))
 

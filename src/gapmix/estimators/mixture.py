@@ -39,10 +39,9 @@ from gapmix.units import Scaling
 class GaussianMixture(FittedMixture):
     """Gaussian mixture fitted by exact EM to rows with gaps.
 
-    A drop-in for :class:`sklearn.mixture.GaussianMixture` that takes NaN everywhere: every
-    parameter, attribute and method of it is here under the same name. Gaps are assumed to be
-    missing at random: whether a value is missing may depend on what is observed, not on the value
-    itself.
+    A drop-in replacement for :class:`sklearn.mixture.GaussianMixture` that accepts NaN everywhere,
+    with the same parameters, attributes and methods, and more. Values are assumed to be missing at
+    random: whether a value is missing may depend on what is observed, but not on the value itself.
 
     Parameters
     ----------
@@ -50,33 +49,32 @@ class GaussianMixture(FittedMixture):
         Number of components.
     covariance_type : {'full', 'tied', 'diag', 'spherical', 'factor', 'ppca'}
         Shape of the covariances; all are exact with gaps. 'factor' is L L' + diag(psi) with a few
-        columns in L, for tables of very many columns: time and memory follow the number of
-        columns, not its square. 'ppca' has one psi for all columns, which must then be measured in
-        the same unit.
+        columns in L, for tables with very many columns: time and memory are proportional to the
+        number of columns, not to its square. 'ppca' has one psi for all columns, which must then
+        have the same unit.
     n_factors : int or 'auto', default=10
-        Number of factors, with 'factor' and 'ppca'; 'auto' compares some on hidden cells, for which
-        the table must be in memory.
+        Number of factors, for 'factor' and 'ppca'. 'auto' compares some on hidden cells; the table
+        must be in memory.
     tol : float, default=1e-3
-        Stop when less than this seems left to gain per row: the distance from the objective to
-        its limit, extrapolated from how gains shrink and from the curvature that `accelerate` has
-        seen, so that slow creep is not taken for convergence. A climb that would begin again
-        after a plateau is not foreseen. With `accelerate=None`, or with
-        `diagonal_loading` or a `fill` under which EM may go down, stop by scikit-learn's rule
-        instead: when an iteration gains less than this per row.
+        Stop when the gain still possible per row seems smaller than this. The estimate uses how
+        gains shrink and the curvature that `accelerate` has seen, so that slow progress does not
+        count as convergence. It cannot foresee new gains after a plateau. With `accelerate=None`,
+        or with `diagonal_loading` or a `fill` under which the objective may fall, scikit-learn's
+        rule is used: stop when an iteration gains less than this per row.
     reg_covar : float, default=1e-6
         Ridge, relative to each column's observed variance. This is the one difference from
-        scikit-learn, where it is absolute: here it acts as a prior, so that EM never goes down,
-        and units do not matter. For a component of average size, `reg_covar` times the column's
-        variance is added to its variances; for a smaller one, more.
+        scikit-learn, where it is absolute. Here it acts as a prior, so that the objective never
+        falls and units do not matter. `reg_covar` times the column's variance is added to the
+        variances of a component of average weight, and more for a smaller one.
     max_iter : int, default=100
         Largest number of iterations.
     n_init : int, default=1
         Number of starts; the best is kept.
     init_params : {'kmeans', 'k-means++', 'random', 'random_from_data', 'auto'}, default='kmeans'
-        How means are started, over the observed values. 'auto' compares several starts by k-means
-        on a sample of the rows, climbs a little from the best, and merges and splits components
-        that sit badly, for the work of a few iterations: see `history_[0].events`. With rows to
-        stop on, it is 'kmeans'.
+        How means are started, over the observed values. 'auto' compares several k-means starts on
+        a sample of the rows, improves the best a little, and merges and splits badly placed
+        components, at the cost of a few iterations: see `history_[0].events`. With validation rows
+        it is the same as 'kmeans'.
     weights_init, means_init, precisions_init : array-like, default=None
         Starting values, in the shapes scikit-learn uses.
     random_state : int, RandomState instance or None, default=None
@@ -90,61 +88,59 @@ class GaussianMixture(FittedMixture):
     weights : {'learned', 'equal'}, default='learned'
         Whether component weights are estimated, or equal as in the paper's equations.
     solver : {'auto', 'dual', 'tree', 'paper', 'naive', 'naive-row'}, default='auto'
-        How patterns are solved; all give the same numbers. `plan_.explain()` tells what was chosen
-        and why. A `gapmix.plan.TreeOptions` sets more than the name.
+        How patterns are solved; all give the same numbers. `plan_.explain()` says what was chosen
+        and why. A `gapmix.plan.TreeOptions` sets details of 'tree' and 'paper'.
     init_covariance : {'available', 'filled'}, default='available'
-        Starting covariances of clusters from the pairs of values available, or from rows filled
+        Starting covariances of clusters, from the available pairs of values, or from rows filled
         with the cluster's mean.
     keep_components : float, int or None, default=None
-        Keep only this share (float) or number (int) of the principal components of every
+        Keep only this fraction (float) or number (int) of the principal components of every
         component. For 'full' and 'tied'.
     keep_components_of : {'correlation', 'covariance'}, default='correlation'
         Which principal components: of columns scaled to variance 1, so that units do not matter,
-        or, as in the paper, of the covariance itself, where columns of large units come first.
+        or, as in the paper, of the covariance itself, where columns with large units dominate.
     fill : {'mean', 'next'} or float, default='mean'
-        Variance given to the directions not kept: the mean of theirs (then EM never goes down),
+        Variance of the directions not kept: the mean of theirs (then the objective never falls),
         the largest of theirs, or a number, relative to the columns' variances or, for
         'covariance', in squared units of the data.
     diagonal_loading : float, default=0.0
         Added to the diagonal of every covariance, in squared units of the data: the paper's first
-        regulariser. EM may go down with it.
+        regulariser. The objective may fall with it.
     shrinkage : float or 'auto', default=0.0
         Prior weight, in rows, of the pooled within-component covariance for every component;
         'auto' is 2 (d + 1).
     mean_shrinkage : float or 'auto', default=0.0
         Prior weight, in rows, of the overall mean for the mean of every component; 'auto' is 10.
-        With it, a component of a few odd rows cannot put its mean anywhere it has no values for.
+        It keeps a component of a few odd rows in place in columns where it has no values.
     validation_fraction : float or None, default=None
-        Share of the rows set aside to stop on; see `patience`.
+        Fraction of the rows set aside for validation; see `patience`.
     patience : int, default=3
-        Stop when the likelihood of the validation rows has not risen for so many iterations, and
+        Stop when the likelihood of the validation rows has not risen for this many iterations, and
         keep the best parameters. Iterations spent on rejected proposals do not count.
     accelerate : {'auto', 'squarem', 'anderson', None}, default='auto'
-        How to need fewer iterations: 'auto' takes the way that needed the fewest when measured,
-        quasi-Newton steps from EM's own; 'squarem' and 'anderson' are extrapolations known from
-        the literature. None asks for plain EM steps and scikit-learn's stop rule: on complete
-        rows, the same iterations as there. A step that would lower the objective is never taken.
+        How to need fewer iterations. 'auto' uses quasi-Newton steps based on EM, which needed the
+        fewest in benchmarks; 'squarem' and 'anderson' are extrapolations from the literature.
+        None uses plain EM steps and scikit-learn's stop rule: on complete rows, the same
+        iterations as there. A step that would lower the objective is never taken.
         With `diagonal_loading` or `keep_components`, steps are always plain.
     categorical_features : 'from_dtype', names, numbers or mask of columns, or None
-        Which columns are categories, each with one table of probabilities for every component;
-        default='from_dtype'. 'from_dtype' takes columns of text, of True and False and of
-        categories of a data frame, and no column of an array. A column of text with more than 50
-        distinct values, or with more than 10 that are more than half of its values, is refused
-        with its name unless it is named here. In new rows, levels that are not known are kept and
-        taken as missing, with a warning.
+        Which columns are categories; default='from_dtype', which takes text, Boolean and
+        categorical columns of a data frame, and no column of an array. Each component has a table
+        of probabilities for each category. A column of text with more than 50 distinct values, or
+        with more than 10 that make up more than half of its values, is an error unless it is named
+        here. In new rows, unknown levels are kept and treated as missing, with a warning.
     engine : {'threads', 'dask'}, address or Dask client, default='threads'
-        Where rows are worked on: threads of this process; a Dask cluster of worker processes on
+        Where rows are processed: threads of this process; a Dask cluster of worker processes on
         this machine ('dask'); the cluster whose scheduler has an address such as
         'tcp://host:8786'; or that of a `distributed.Client`.
     n_jobs : int or None, default=None
         Number of threads, or of workers with 'dask'; None uses all cores. The result does not
         depend on it.
     checkpoint : str or path, default=None
-        A file that holds the state of the fit, written every 5 iterations or 60 s. If it is
-        there when `fit` is called with the same data and parameters, the fit goes on from it, to
-        the same bits as if it had never stopped; that of another fit is refused. `tol` and
-        `max_iter` may change, and `random_state=None` takes the seed of the file. Delete it to
-        begin afresh.
+        A file for the state of the fit, written every 5 iterations or 60 s. If it exists when `fit`
+        is called with the same data and parameters, the fit continues from it, to the same bits as
+        if it had never stopped. The file of another fit is an error. `tol` and `max_iter` may
+        change, and `random_state=None` takes the seed of the file. Delete it to begin afresh.
 
     Attributes
     ----------
@@ -155,17 +151,17 @@ class GaussianMixture(FittedMixture):
     categories_ : list of ndarray
         The levels of each category, in the order of the columns.
     category_probabilities_ : list of ndarray of shape (n_components, n_levels)
-        What each component says of them.
+        The probabilities of these levels in each component.
     is_categorical_ : ndarray of shape (n_features,)
         True for the columns that are categories.
     rare_levels_ : list of ndarray
-        Of each category with more than 20 levels, those that fewer than 5 rows show: they have one
-        probability together in every component, shared out as in all rows.
+        In each category with more than 20 levels, those in fewer than 5 rows. Every component gives
+        them one joint probability, split as in all rows.
     covariances_, precisions_, precisions_cholesky_ : ndarray
         Covariances, their inverses, and the Cholesky factors of these, in scikit-learn's shapes.
         With 'factor' and 'ppca' arrays (n_components, n_features, n_factors + 1): L, then psi;
-        W, then w of the inverse diag(w) - W W', which has no Cholesky factor as small and is
-        given twice.
+        W, then w of the inverse diag(w) - W W'. This has no small Cholesky factor, so
+        `precisions_cholesky_` is the same as `precisions_`.
     converged_ : bool
         Whether a stop rule was met before `max_iter`.
     stop_reason_ : str
@@ -177,9 +173,9 @@ class GaussianMixture(FittedMixture):
     lower_bounds_ : list of float
         The objective at every iteration of the best start.
     history_ : tuple of Iteration
-        One record per iteration: log_likelihood, objective, validation, seconds, events. An
-        iteration spent on a proposal that proved lower repeats the values before it, and has an
-        event that begins with 'rejected'.
+        One record per iteration: log_likelihood, objective, validation, seconds, events. The record
+        of a rejected proposal repeats the values before it and has an event that begins with
+        'rejected'.
     plan_ : Plan
         Patterns and solver; `plan_.explain()` returns text.
     n_features_in_ : int

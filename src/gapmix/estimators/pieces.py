@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from gapmix.engines import pieces
 from gapmix.engines.pieces import FilledPiece
 from gapmix.engines.sources import Source, open_source
+from gapmix.estimators import refined
 from gapmix.estimators.levels import tell_unknown
 from gapmix.estimators.mixture import GaussianMixture
 from gapmix.estimators.sourced import code_source
 from gapmix.estimators.validation import column_names
 from gapmix.estimators.warning import warn_user
 from gapmix.fitting.spec import Running
+from gapmix.heads.using import Heads
 from gapmix.kinds import Possible
 from gapmix.shapes import Shape
 from gapmix.storage.extras import need
@@ -100,11 +103,12 @@ def fill_source(
     possible: Possible | None = None,
     shapes: tuple[Shape, ...] = (),
     trust: np.ndarray | None = None,
+    heads: Heads | None = None,
 ) -> Iterator[FilledPiece]:
     """Yield every piece with its gaps filled by what is `possible`, by the mixture's engine.
 
     `shapes` are the transforms of the columns that the mixture is of, if there are any; `trust`
-    (D,) is how far what rows tell of them is trusted.
+    (D,) is how far what rows tell of them is trusted; `heads` refine what the mixture says.
     """
     if source.d != mixture.n_features_in_:
         raise ValueError(
@@ -120,5 +124,6 @@ def fill_source(
     labels = column_names(mixture)
     source = code_source(source, mixture.is_categorical_, mixture.categories_, labels)
     running = Running(mixture.n_jobs, mixture.engine)
-    model = mixture._density()._replace(shapes=shapes, trust=trust)
-    return pieces.fill_pieces(model, source, running, possible)
+    # Pieces are filled side by side already.
+    model = mixture._density()._replace(shapes=shapes, trust=trust, n_jobs=1)
+    return pieces.fill_pieces(partial(refined.tell, model, heads), source, running, possible)

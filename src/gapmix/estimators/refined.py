@@ -13,13 +13,18 @@ from gapmix.heads.fitting import fit_heads
 from gapmix.heads.learners import can_learn, choose_learners
 from gapmix.heads.using import Heads, move, redraw, refine
 from gapmix.selection.choose import Chosen, Task, Wanted
-from gapmix.selection.effort import Effort
+from gapmix.selection.effort import LINEAR, Effort
 
 
-def read_refine(asked: Any, effort: Effort) -> Any:
-    """Return what learners `refine` asks for: 'auto', one of its own, or None."""
+def read_refine(asked: Any, effort: Effort, n_levels: np.ndarray | None = None) -> Any:
+    """Return what learners `refine` asks for: 'auto', LINEAR, one of its own, or None.
+
+    `n_levels` (D,) are the levels of the columns. A mixture draws straight lines between numbers
+    by itself, but none that begin at levels: slopes are learned only where there are categories.
+    """
     if asked is None:
-        return "auto" if effort.refine else None
+        mixed = n_levels is not None and bool((n_levels > 1).any())
+        return effort.refine if mixed or effort.refine != LINEAR else None
     if asked is False:
         return None
     if (isinstance(asked, str) and asked == "auto") or can_learn(asked):
@@ -32,13 +37,13 @@ def read_refine(asked: Any, effort: Effort) -> Any:
 
 def learn_heads(imputer: Any, wanted: Wanted, task: Task, chosen: Chosen) -> Heads | None:
     """Return the heads that an imputer asks for, or None."""
-    asked = read_refine(imputer.refine, wanted.effort)
+    asked = read_refine(imputer.refine, wanted.effort, task.n_levels)
     if asked is None or (imputer.use_target and imputer.refine is None):
         return None
     if imputer.use_target:
         raise ValueError(
-            "refine and use_target do not go together: heads would know the target of the rows "
-            "they learn from, and not of others. Leave out one of them."
+            "refine and use_target cannot be used together: the learners would see the target of "
+            "training rows, but not of new ones. Leave out one of them."
         )
     learners = choose_learners(asked, wanted.seed)
     return fit_heads(wanted, task, chosen.fitted, learners, trust=chosen.trust)

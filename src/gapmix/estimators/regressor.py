@@ -39,43 +39,43 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     Parameters
     ----------
     n_components : int or 'auto', default='auto'
-        Number of components. 'auto' compares a growing range of sizes on hidden targets.
+        Number of components. 'auto' tries 1, 2, 3, 5, 8, ... on hidden targets.
     average : bool, default=True
-        With 'auto', average the best sizes, up to three; False keeps the best alone.
+        With 'auto', average up to three of the best mixtures; False keeps only the best.
     max_components : int or None, default=None
-        With 'auto', the largest size to try; None leaves it to `effort`, which goes up to 55, or 89
-        with 'best', while it pays.
+        With 'auto', the largest number to try. None leaves it to `effort`: up to 55, or 89 with
+        'best', as long as results improve.
     effort : {'quick', 'default', 'best'}, default='default'
-        How much time the choice with 'auto' may take: 'quick' fits one component, 'best' compares
-        larger sizes on more rows, climbs longer, unites three fits of every size it keeps, and
-        refines.
+        How much work to spend with 'auto'. 'quick' fits one component. 'best' tries more
+        components on more rows, for more iterations and with three starts, and refines.
     refine : None, 'auto', False or regressor, default=None
-        Learn what the mixture predicts wrongly, and correct it as far as that pays on rows that
-        the learner has not seen: 'auto' by boosted trees, or a regressor of your own. None leaves
-        it to `effort`, False does without.
+        Learn the errors of the mixture, and correct them where that helps on rows the learner has
+        not seen. 'auto' uses boosted trees; or give a regressor. None leaves it to `effort`,
+        which by default uses linear models on tables with categories; False turns it off.
     categorical_features : 'from_dtype', names, numbers or mask of columns of X, or None
         Which columns of X are categories; default='from_dtype', as in
         :class:`gapmix.GaussianMixture`.
     covariance_type : 'auto' or as in :class:`gapmix.GaussianMixture`, default='auto'
-        'auto' is 'full', or 'factor' where there are more than 500 columns, or more than 100 and
-        fewer than five rows for each.
+        'auto' is 'full', or 'factor' with more than 500 columns, or with more than 100 and fewer
+        than five rows for each.
     n_factors : int or 'auto', default='auto'
-        Number of factors, with 'factor' and 'ppca'. 'auto' compares a growing range like sizes.
+        Number of factors, for 'factor' and 'ppca'. 'auto' chooses it like `n_components`.
     tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
         As in :class:`gapmix.GaussianMixture`.
     shrinkage, mean_shrinkage : float or 'auto', default='auto'
-        Prior weights, in rows, of the pooled covariance and of the overall mean.
+        Prior weights, in rows, of the pooled covariance and of the overall mean, as in
+        :class:`gapmix.GaussianMixture`.
     random_state : int, RandomState instance or None, default=None
         Seed of hidden targets, starts and draws.
     verbose : int, default=0
-        1 logs each size tried, 2 also each start.
+        1 logs each number of components tried, 2 also each start.
 
     Attributes
     ----------
     mixture_ : GaussianMixture
         The joint density: the columns of X, then those of y.
     selection_ : tuple of Candidate
-        The sizes tried; empty if no sizes were compared.
+        What 'auto' tried; empty if the number of components was given, and with 'quick'.
     heads_ : Heads or None
         What refines the mixture: `heads_.heads` has a record for each target with its weight, from
         0 to 1, and the error before and after.
@@ -90,7 +90,8 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     n_targets_ : int
         Number of targets.
     constant_ : ndarray of shape (n_targets,)
-        The value of targets that never vary, NaN for others: predicted without any deviation.
+        The value of targets that never vary, NaN for the others. It is predicted with a standard
+        deviation of 0.
     n_iter_ : int
         Iterations of the fit, of the slowest one if several were averaged.
     n_features_in_ : int
@@ -161,7 +162,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         task = Task(joint, weight, all_names, target_columns=at_end, n_levels=n_levels)
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
-        asked = read_refine(self.refine, wanted.effort)
+        asked = read_refine(self.refine, wanted.effort, task.n_levels)
         self.heads_ = None
         if asked is not None:
             learners = choose_learners(asked, wanted.seed)

@@ -49,7 +49,8 @@ def _make(name: Any, label: Any, column: Column | None, x: np.ndarray, weight: n
     """Return the transform that a user asks for, or say why it cannot be."""
     if not isinstance(name, str) or name not in NAMES:
         raise ValueError(
-            f"shapes give the column {label!r} {name!r}; known are {', '.join(map(repr, NAMES))}."
+            f"shapes asks for {name!r} in column {label!r}. Use one of "
+            f"{', '.join(map(repr, NAMES))}."
         )
     if column is None:
         raise ValueError(f"shapes name the column {label!r}, which is a category.")
@@ -60,9 +61,9 @@ def _make(name: Any, label: Any, column: Column | None, x: np.ndarray, weight: n
     if shape is None:
         seen = column.seen
         raise ValueError(
-            f"shapes give the column {label!r} {name!r}, which its values, {seen.low:g} to "
-            f"{seen.high:g}, cannot have: 'log' takes values above 0 or the lower of its bounds, "
-            "'logit' values between its bounds, or 0 and 1, and all at least two."
+            f"shapes asks for {name!r} in column {label!r}, whose values go from {seen.low:g} to "
+            f"{seen.high:g}. 'log' needs values above 0 or above the lower bound, 'logit' values "
+            "between the bounds or between 0 and 1, and every shape two different values."
         )
     return shape
 

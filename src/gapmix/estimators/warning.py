@@ -82,7 +82,7 @@ def is_far(code: float, low: float, high: float) -> bool:
 
 
 def find_codes(x: np.ndarray) -> list[Code]:
-    """Return where one extreme integer repeats far from all other values of its column."""
+    """Return where one extreme integer, far from all other values or all nines, repeats."""
     found = []
     for j in range(x.shape[1]):
         column = x[:, j]
@@ -102,7 +102,8 @@ def find_codes(x: np.ndarray) -> list[Code]:
                 continue
             rest = column[beyond]
             low, high = float(rest.min()), float(rest.max())
-            if is_far(code, low, high) and np.unique(rest).size >= 5:
+            usual = low >= 0 and set(f"{code:.0f}") == {"-", "9"}  # the only negative value is -99
+            if (usual or is_far(code, low, high)) and np.unique(rest).size >= 5:
                 found.append(Code(j, float(code), n_code, low, high))
     return found
 
@@ -111,7 +112,7 @@ def say_code(code: Code, name: str) -> str:
     """Return what was found in a column."""
     return (
         f"Column {name}: the value {code.value:g} occurs {code.n_cells} times, far from all others "
-        f"({code.low:g} to {code.high:g}). It is taken as a number."
+        f"({code.low:g} to {code.high:g}). It is used as a number."
     )
 
 

@@ -40,7 +40,7 @@ def hide_and_score(
     random_state: Any = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> Evaluation:
-    """Hide known cells of a table, have imputers fill them, and tell how well they did.
+    """Hide known cells of a table, let imputers fill them, and return how well they did.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def hide_and_score(
         Contenders, name to transformer with `fit_transform`; they are not changed. pandas and
         polars frames reach them as frames. None takes `default_imputers()`.
     mechanism : {'mcar', 'patterns', 'mar'}, default='mcar'
-        What is hidden: any known cell with the same chance; in each row, what is missing in
-        another one drawn at random, which mimics the real gaps; or, for 'mar', cells of the rows
-        with large values in the column `driver`, which stays known itself.
+        What is hidden: any known cell with the same probability; in each row, what is missing in
+        another random row, which imitates the real gaps; or, for 'mar', cells in rows with large
+        values in the column `driver`, which is not hidden itself.
     share : float, default=0.2
         Share of the known cells that is hidden, by 'mcar' and 'mar'.
     driver : column name or number, default=None
@@ -60,10 +60,10 @@ def hide_and_score(
     columns : sequence of column names or numbers, default=None
         Columns of which cells are hidden, by default all; imputers see the others too.
     n_repeats : int, default=5
-        How often cells are hidden and filled anew. All imputers see the same tables.
+        How many times cells are hidden and filled. All imputers see the same tables.
     max_rows : int or None, default=None
-        Evaluate on so many rows at most, drawn from those with a value; None takes them all. k-NN
-        compares every row with every other: `gapmix evaluate` takes 5,000.
+        Evaluate on at most this many rows, drawn from those with a value; None uses all. k-NN
+        compares every row with every other, so `gapmix evaluate` uses 5,000.
     feature_names : sequence of str, default=None
         Names of the columns; a data frame has its own.
     categorical_features : 'from_dtype', names, numbers or mask of columns, or None
@@ -78,7 +78,7 @@ def hide_and_score(
     Returns
     -------
     Evaluation
-        `summary()` is a table as text, `verdict()` who fills best and whether that is sure,
+        `summary()` is a table as text, `verdict()` says which is best and whether that is clear,
         `ranking()` the same as records with standard errors, `to_frame()` all scores in a data
         frame, `overall()` a record for each imputer; `gapmix.plots.plot_hide_and_score` draws it.
 
@@ -88,9 +88,9 @@ def hide_and_score(
     with `score_samples(X)`: each hidden cell by itself, given what its row shows. Guessing a
     column's mean and variance scores about -1.42.
 
-    An imputer that fails, drops a column, leaves a gap or changes known values is reported so in
-    `problem`, and has no error. Warnings of contenders are not shown. Every row and column keeps
-    some known value.
+    If an imputer fails, drops a column, leaves a gap or changes known values, `problem` says so and
+    it has no error. Warnings of imputers are not shown. Every row and column keeps some known
+    value.
 
     Examples
     --------

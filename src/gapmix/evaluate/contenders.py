@@ -81,6 +81,7 @@ class _WithMode(TransformerMixin, BaseEstimator):
             covariance_type="diag",
             mean_shrinkage=0.0,
             shrinkage=0.0,
+            refine=False,
         )
         filled: np.ndarray = one.fit_transform(X)
         numbers = np.flatnonzero(~one.is_categorical_)

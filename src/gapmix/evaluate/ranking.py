@@ -129,7 +129,7 @@ def _behind(each: Ranked, levels: bool) -> str:
 
 def _sureness(each: Ranked) -> str:
     return (
-        "sure, over two standard errors." if each.sure else "not sure, under two standard errors."
+        "clear, over two standard errors." if each.sure else "not clear, under two standard errors."
     )
 
 

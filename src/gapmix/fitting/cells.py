@@ -41,8 +41,8 @@ def fit_cells(spec: Spec, cells: Cells, running: Running) -> Fitted:
     """Return one component with factors, fitted to the cells."""
     structure, (n, d) = STRUCTURES[spec.covariance_type], cells.x.shape
     if spec.shrinkage == "auto":  # noise is in the cells that are there
-        seen = cells.x.nnz
-        spec = spec._replace(shrinkage=structure.auto_shrinkage(seen / n, seen / d))
+        weight = float(cells.weight @ np.diff(cells.x.indptr))
+        spec = spec._replace(shrinkage=structure.auto_shrinkage(cells.x.nnz / n, weight / d))
     units = measure_cells(cells, common=structure.COMMON_UNITS)
     rows = prepare_cells(cells, units)
     settings = make_settings(spec, units, float(cells.weight.sum()))

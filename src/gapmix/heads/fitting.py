@@ -27,6 +27,7 @@ from gapmix.selection.choose import (
     Task,
     Wanted,
     fit_size,
+    merge_copies,
     model_of,
     only_useful,
     read_rows,
@@ -35,10 +36,8 @@ from gapmix.selection.choose import (
 from gapmix.threads import open_engine
 
 N_FOLDS = 3
-MAX_ROWS = 20_000  # heads are fitted to at most so many rows, drawn at random
 FEWEST_CELLS = 60  # known cells of a column that a head is fitted to
 N_ITER = 10  # in which a mixture forgets the rows of a fold
-ERRORS = 1.0  # standard errors that a gain must be above 0
 STEPS = 100  # from no weight to all, for probabilities
 
 
@@ -70,15 +69,17 @@ def fit_heads(
     density's.
     """
     rng = np.random.default_rng([wanted.seed, 2])
-    task = sample_rows(only_useful(task), rng, MAX_ROWS)
-    fold = deal(task, rng)
-    models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
+    task = merge_copies(sample_rows(only_useful(task), rng, learners.max_rows))
     view = make_view(task.x, task.weight, task.n_levels)
     able = [
         j
         for j in (np.flatnonzero(view.gaps).tolist() if columns is None else columns)
         if _can_have_head(task, j)
     ]
+    if not able:
+        return Heads(view, ())
+    fold = deal(task, rng)
+    models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
 
     def work(j: int) -> Head:
         # Learners have small tables: one thread for each of them, not many for one.
@@ -162,9 +163,23 @@ def _join(parts: Sequence[Any], back: np.ndarray) -> Any:
 
 
 def fit_head(known: Known, column: int, learners: Learners) -> Head:
-    """Return the head of a column: its learner if it clearly pays, and the weight of it."""
+    """Return the head of a column: the best of its learners if it clearly pays, and its weight."""
     named = known.shares.shape[1] > 0
-    learner = learners.of_levels if named else learners.of_numbers
+    weigh, sign = (_weigh_levels, -1.0) if named else (_weigh_numbers, 1.0)
+    tried = learners.of_levels if named else learners.of_numbers
+    heads = [
+        weigh(known, _tell_others(known, each, named=named), column, learners.errors)
+        for each in tried
+    ]
+    best = int(np.argmin([sign * each.after for each in heads]))
+    if heads[best].weight == 0.0:
+        return heads[best]
+    model = learn(tried[best], known.features, known.target, known.weight, named=named)
+    return heads[best]._replace(learner=model)
+
+
+def _tell_others(known: Known, learner: Any, *, named: bool) -> np.ndarray:
+    """Return what a learner says of each fold's rows, (m,) or (m, L), learned from the others."""
     told = np.zeros(known.shares.shape if named else known.target.shape)
     for each in range(N_FOLDS):
         out = known.fold == each
@@ -177,11 +192,7 @@ def fit_head(known: Known, column: int, learners: Learners) -> Head:
             told[out] = predict_levels(model, known.features[out], known.shares.shape[1])
         else:
             told[out] = predict(model, known.features[out])
-    head = (_weigh_levels if named else _weigh_numbers)(known, told, column)
-    if head.weight == 0.0:
-        return head
-    model = learn(learner, known.features, known.target, known.weight, named=named)
-    return head._replace(learner=model)
+    return told
 
 
 def _can_learn(known: Known, rows: np.ndarray, *, named: bool) -> bool:
@@ -189,32 +200,37 @@ def _can_learn(known: Known, rows: np.ndarray, *, named: bool) -> bool:
     return bool(rows.any()) and (not named or len(np.unique(known.target[rows])) > 1)
 
 
-def _weigh_numbers(known: Known, correction: np.ndarray, column: int) -> Head:
+def _weigh_numbers(known: Known, correction: np.ndarray, column: int, errors: float) -> Head:
     """Return the head of a column of numbers, without its learner; weights by least squares."""
     weight, away = known.weight, known.target
     power = float(weight @ correction**2)
     share = float(np.clip(weight @ (away * correction) / power, 0.0, 1.0)) if power > 0 else 0.0
     left = away - share * correction
-    share = share if pays(away**2 - left**2, weight) else 0.0
-    before = float(np.sqrt(np.average(away**2, weights=weight)))
-    after = float(np.sqrt(np.average((away - share * correction) ** 2, weights=weight)))
-    return Head(column, share, after / before if before > 0 else 1.0, before, after, None)
+    if not pays(away**2 - left**2, weight, errors):
+        share, left = 0.0, away
+    before, after = (float(np.sqrt(np.average(each**2, weights=weight))) for each in (away, left))
+    spread = 1.0
+    if share > 0:
+        # Where only what is far out is told better, most cells stay as unsure as they were.
+        typical = float(weight @ np.abs(left)) / float(weight @ np.abs(away))
+        spread = max(after / before, min(typical, 1.0))
+    return Head(column, share, spread, before, after, None)
 
 
-def _weigh_levels(known: Known, told: np.ndarray, column: int) -> Head:
+def _weigh_levels(known: Known, told: np.ndarray, column: int, errors: float) -> Head:
     """Return the head of a category, without its learner; weights by the log score."""
     own = np.arange(len(told)), known.target.astype(int)
     mixture, learned, weight = known.shares[own], told[own], known.weight
     grid = np.arange(STEPS + 1)[:, None] / STEPS
     scores = np.log(np.maximum((1.0 - grid) * mixture + grid * learned, TINY))
     best = int((scores @ weight).argmax())
-    best = best if pays(scores[best] - scores[0], weight) else 0
+    best = best if pays(scores[best] - scores[0], weight, errors) else 0
     before, after = (float(np.average(scores[each], weights=weight)) for each in (0, best))
     return Head(column, best / STEPS, 1.0, before, after, None)
 
 
-def pays(gains: np.ndarray, weight: np.ndarray) -> bool:
-    """Tell whether gains on known cells (m,) are beyond what chance would bring."""
+def pays(gains: np.ndarray, weight: np.ndarray, errors: float) -> bool:
+    """Tell whether gains on known cells (m,) are so many standard errors above 0."""
     mean = float(np.average(gains, weights=weight))
     error = float(np.sqrt(np.average((gains - mean) ** 2, weights=weight) / len(gains)))
-    return mean > ERRORS * error
+    return mean > errors * error

@@ -7,18 +7,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.validation import has_fit_parameter
 
 from gapmix.heads.trees import Trees, add_up, tell_levels, to_trees
+from gapmix.selection.effort import LINEAR
 
+PENALTIES = (3.0, 30.0, 300.0)  # of slopes, in deviations of the columns
 BOOSTING: dict[str, Any] = {"min_samples_leaf": 10, "max_leaf_nodes": 15, "early_stopping": False}
 
 
 class Learners(NamedTuple):
-    """Which learners heads are made of, not fitted."""
+    """Which learners heads are made of, not fitted: for each column, the best of some."""
 
-    of_numbers: Any
-    of_levels: Any
+    of_numbers: tuple[Any, ...]
+    of_levels: tuple[Any, ...]
+    max_rows: int  # fitted to at most so many rows, drawn at random
+    errors: float  # standard errors that a gain must be above 0; more if it is the best of some
 
 
 class Learner(NamedTuple):
@@ -29,15 +34,26 @@ class Learner(NamedTuple):
 
 
 def choose_learners(asked: Any, seed: int) -> Learners:
-    """Return the learners asked for: an estimator, which serves numbers or levels, or 'auto'."""
+    """Return the learners asked for: LINEAR, 'auto', or an estimator for numbers or levels."""
+    lines = Learners(
+        tuple(Ridge(alpha=each) for each in PENALTIES),
+        tuple(LogisticRegression(C=1.0 / each, solver="newton-cholesky") for each in PENALTIES),
+        max_rows=5_000,
+        errors=2.0,
+    )
+    if isinstance(asked, str) and asked == LINEAR:
+        return lines
     numbers = HistGradientBoostingRegressor(random_state=seed, **BOOSTING)
     levels = HistGradientBoostingClassifier(random_state=seed, **BOOSTING)
+    found = Learners((numbers,), (levels,), max_rows=20_000, errors=1.0)
     if isinstance(asked, str):
-        return Learners(numbers, levels)
+        return found
     asked = clone(asked)
     if asked.get_params().get("random_state", seed) is None:
         asked.set_params(random_state=seed)
-    return Learners(numbers, asked) if is_classifier(asked) else Learners(asked, levels)
+    if is_classifier(asked):
+        return found._replace(of_levels=(asked,))
+    return found._replace(of_numbers=(asked,))
 
 
 def can_learn(asked: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Boosted trees as arrays: taken from scikit-learn's, evaluated here with the same numbers."""
+"""Sums of slopes and trees as arrays: taken from scikit-learn's learners, evaluated here."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.extmath import softmax
 
 from gapmix.kernels import load
 
 BOOSTED = (HistGradientBoostingRegressor, HistGradientBoostingClassifier)
+LINEAR = (Ridge, LogisticRegression)
+LARGEST = 1e50  # standard deviations, or log odds, that leaves and slopes may add
 LEAF = -1  # the children of a node that has none
 
 
 class Trees(NamedTuple):
-    """Trees that are added up, after one another; a node comes before its children."""
+    """Slopes, or trees one after another, that are added up; a node comes before its children."""
 
     baseline: np.ndarray  # (k,) what the sums of each output begin with
     start: np.ndarray  # (T + 1,) nodes of tree t are start[t] to start[t + 1]; output t % k
@@ -25,10 +28,16 @@ class Trees(NamedTuple):
     left: np.ndarray  # (N,) numbers of nodes, LEAF in leaves
     right: np.ndarray  # (N,)
     value: np.ndarray  # (N,) what leaves add
+    slope: np.ndarray  # (k, p) what features add; (k, 0) of trees
 
 
 def to_trees(model: Any) -> Trees | None:
-    """Return a fitted model of scikit-learn as arrays, None if it is no boosting of plain trees."""
+    """Return a fitted model of scikit-learn as arrays, None if it has neither slopes nor trees."""
+    if type(model) in LINEAR:
+        slope = np.ascontiguousarray(np.atleast_2d(model.coef_))
+        baseline = np.broadcast_to(np.asarray(model.intercept_, dtype=float), len(slope)).copy()
+        no, none = np.empty(0, dtype=np.int64), np.empty(0)
+        return Trees(baseline, np.zeros(1, np.int64), no, none, no, no, none, slope)
     if type(model) not in BOOSTED or getattr(model, "is_categorical_", None) is not None:
         return None
     if isinstance(model, HistGradientBoostingRegressor) and model.loss != "squared_error":
@@ -41,21 +50,26 @@ def to_trees(model: Any) -> Trees | None:
     left, right = (
         np.where(leaf, LEAF, nodes[name].astype(np.int64) + first) for name in ("left", "right")
     )
+    baseline = np.array(model._baseline_prediction, dtype=float).reshape(-1)
     return Trees(
-        np.array(model._baseline_prediction, dtype=float).reshape(-1),
+        baseline,
         start.astype(np.int64),
         nodes["feature_idx"].astype(np.int64),
         nodes["num_threshold"].astype(float),
         left,
         right,
         nodes["value"].astype(float),
+        np.empty((len(baseline), 0)),
     )
 
 
 def add_up(trees: Trees, x: np.ndarray) -> np.ndarray:
-    """Return the sums over trees for rows of features (n, p), (n, k)."""
+    """Return the sums over slopes or trees for rows of features (n, p), (n, k)."""
     total = np.tile(trees.baseline, (len(x), 1))
-    load("boosted").add_trees(np.ascontiguousarray(x), *trees[2:], trees.start, total)
+    x = np.ascontiguousarray(x)
+    if trees.slope.size:
+        load("boosted").add_slopes(x, trees.slope, total)
+    load("boosted").add_trees(x, *trees[2:7], trees.start, total)
     return total
 
 
@@ -73,7 +87,7 @@ def find_fault(trees: Trees, n_features: int, n_outputs: int) -> str:
 
     Children have larger numbers than their node, within its tree: no row goes round in circles.
     """
-    baseline, start, feature, threshold, left, right, value = trees
+    baseline, start, feature, threshold, left, right, value, slope = trees
     n = len(feature)
     if any(len(each) != n for each in (threshold, left, right, value)):
         return "its arrays of nodes differ in length"
@@ -81,8 +95,12 @@ def find_fault(trees: Trees, n_features: int, n_outputs: int) -> str:
         return f"{len(start) - 1} trees cannot be shared by {n_outputs} outputs"
     if start[0] != 0 or start[-1] != n or (np.diff(start) < 1).any():
         return f"the trees do not divide {n} nodes among them"
-    if not all(np.isfinite(each).all() for each in (baseline, threshold, value)):
-        return "a threshold or a value is not finite"
+    if slope.size not in (0, n_outputs * n_features):
+        return f"{slope.size} slopes cannot be shared by {n_features} features"
+    if not all(np.isfinite(each).all() for each in (baseline, threshold, value, slope)):
+        return "a threshold, a value or a slope is not finite"
+    if any((np.abs(each) > LARGEST).any() for each in (baseline, value, slope)):
+        return f"a value or a slope is beyond {LARGEST:g} standard deviations"
     if ((feature < 0) | (feature >= n_features)).any():
         return f"a node asks for a feature beyond the {n_features} there are"
     inner = (left != LEAF) | (right != LEAF)

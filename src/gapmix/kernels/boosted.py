@@ -1,4 +1,4 @@
-"""Boosted trees at work on rows; `kernels.twins` has the same function in plain NumPy."""
+"""Learners at work on rows, each row by itself; `kernels.twins` has the same in plain NumPy."""
 
 from gapmix.kernels import twins
 from gapmix.kernels.compiled import compile_kernel
@@ -19,3 +19,16 @@ def add_trees(x, feature, threshold, left, right, value, start, total):  # type:
             while left[node] >= 0:
                 node = left[node] if x[i, feature[node]] <= threshold[node] else right[node]
             total[i, column] += value[node]
+
+
+@compile_kernel(MATRIX, MATRIX, MATRIX, twin=twins.add_slopes)
+def add_slopes(x, slope, total):  # type: ignore[no-untyped-def]
+    """Add the products of every row of x (n, p) with slopes (k, p) to total (n, k).
+
+    A product of matrices would round a row by how many others there are.
+    """
+    n, n_outputs = total.shape
+    for i in range(n):
+        for k in range(n_outputs):
+            for j in range(slope.shape[1]):
+                total[i, k] += x[i, j] * slope[k, j]

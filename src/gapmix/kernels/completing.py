@@ -28,6 +28,7 @@ if HAS_NUMBA:  # the tiles speak to Numba's compiler
     from gapmix.kernels.vectors import TILE
 
 DOT_BLOCK, DOT_SUM = 2, 20  # cycles of a product of eight columns, and of adding these up
+NEGLIGIBLE = 1e-20  # share of a component that moves no digit of a filled cell
 CHUNK = 64  # rows whose products are summed before the sums leave the registers
 
 
@@ -219,3 +220,15 @@ def add_rows(rows, chosen, resp, sums):  # type: ignore[no-untyped-def]
             sums.first[k, i] += total[d, i]
             for j in range(i + 1):
                 sums.second[k, i, j] += total[i, j]
+
+
+@compile_kernel(MATRIX, MATRIX, MATRICES, MATRIX, twin=twins.blend)
+def blend(resp, means, deviation, total):  # type: ignore[no-untyped-def]
+    """Add resp (n, K) times what components fill, means (K, d) + deviation (K, n, d), to total."""
+    n_components, n, d = deviation.shape
+    for k in range(n_components):
+        for row in range(n):
+            share = resp[row, k]
+            if share > NEGLIGIBLE:
+                for j in range(d):
+                    total[row, j] += share * (deviation[k, row, j] + means[k, j])

@@ -22,8 +22,10 @@ from gapmix.kernels.interleaved import (
 from gapmix.kernels.records import (
     BATCHES,
     COMPONENTS,
+    FLAGS,
     INT_MATRIX,
     INTS,
+    MATRICES,
     MATRIX,
     SOLVED,
     SUMS,
@@ -268,3 +270,55 @@ def add_block(batches, chosen, solved, resp, sums):  # type: ignore[no-untyped-d
         k = chosen[c]
         into = sums.second[k], sums.dual_first[k], sums.dual_second[k]
         _add_sets(batches, solved.solution[c], solved.packed[c], resp[k], into)
+
+
+@compile_inline
+def _left_over(inverse, lane, k, place, sigma, j):  # type: ignore[no-untyped-def]
+    """Return what variables at place[:k, lane] leave of the variance of variable j."""
+    explained, at = 0.0, 0
+    for a in range(k):
+        one = sigma[j, place[a, lane]]
+        explained += inverse[at, lane] * one * one
+        for b in range(a + 1, k):
+            explained += 2.0 * inverse[at + b - a, lane] * one * sigma[j, place[b, lane]]
+        at += k - a
+    return max(sigma[j, j] - explained, 0.0)
+
+
+@compile_inline
+def _find_variances(batches, observed, sigma, packed, variance):  # type: ignore[no-untyped-def]
+    """Do what `find_variances` does under one component."""
+    largest, d = _largest(batches), len(sigma)
+    inverse = empty_vectors(largest * (largest + 1) // 2)
+    place = np.empty((largest, LANES), dtype=np.uint32)
+    origin, chosen = np.empty(LANES, dtype=np.int64), np.empty(LANES, dtype=np.int64)
+    for g in range(batches.n_small):
+        k, low, high = batches.size[g], batches.low[g], batches.high[g]
+        for q in range(low, high, LANES):
+            n_used = min(LANES, high - q)
+            for lane in range(LANES):
+                origin[lane] = q - low + (lane if lane < n_used else 0)
+                chosen[lane] = batches.pattern[low + origin[lane]]
+            _find_variables(batches.variables, batches.variable_start, chosen, k, place)
+            _collect(packed, batches.packed_start[g], origin, k, inverse)
+            invert(inverse, k)
+            for lane in range(n_used):
+                p = chosen[lane]
+                if batches.side[g] == 1:
+                    for i in range(k):
+                        variance[p, place[i, lane]] = inverse[i * k - i * (i - 1) // 2, lane]
+                    continue
+                for j in range(d):
+                    if not observed[p, j]:
+                        variance[p, j] = _left_over(inverse, lane, k, place, sigma, j)
+
+
+@compile_kernel(BATCHES, FLAGS, COMPONENTS, INTS, SOLVED, MATRICES, twin=twins.find_variances)
+def find_variances(batches, observed, components, chosen, solved, variance):  # type: ignore[no-untyped-def]
+    """Set the conditional variances (K, P_b, d) of what each pattern (P_b, d) misses.
+
+    Missing side: the diagonal of A_ss^-1. Observed side: what observed variables leave unexplained.
+    """
+    for c in range(chosen.size):
+        k = chosen[c]
+        _find_variances(batches, observed, components.sigma[k], solved.packed[c], variance[k])

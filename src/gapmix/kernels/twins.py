@@ -54,7 +54,7 @@ def find_places(batches: Batches, of_row: np.ndarray) -> None:
         of_row[rows, 2], of_row[rows, 3] = first, p
 
 
-def _cells(places: Places) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def cells_of(places: Places) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return row, variable, and place in the solutions, of every element of the rows' sets."""
     size, first, solution_start, _ = places.of_row.T
     row = np.repeat(np.arange(len(size)), size)
@@ -66,7 +66,7 @@ def gather(
     places: Places, missing_source: np.ndarray, observed_source: np.ndarray, solution: np.ndarray
 ) -> None:
     """Collect right-hand sides: for each row, its source's values at the pattern's variables."""
-    row, variable, at = _cells(places)
+    row, variable, at = cells_of(places)
     missing = row < places.n_missing_side
     for source, here in ((missing_source, missing), (observed_source, ~missing)):
         solution[at[here]] = source[row[here], variable[here]]
@@ -79,14 +79,14 @@ def gather_products(places: Places, prec: np.ndarray, z: np.ndarray, solution: n
 
 def measure(places: Places, z: np.ndarray, solution: np.ndarray, distance: np.ndarray) -> None:
     """Set the distance of rows on the observed side, z_o' S_oo^-1 z_o."""
-    row, variable, at = _cells(places)
+    row, variable, at = cells_of(places)
     lengths = np.bincount(row, z[row, variable] * solution[at], len(z))
     distance[places.n_missing_side :] = lengths[places.n_missing_side :]
 
 
 def fill(places: Places, solution: np.ndarray, rows: np.ndarray) -> None:
     """Fill the gaps of rows on the missing side: minus the solution, at the missing variables."""
-    row, variable, at = _cells(places)
+    row, variable, at = cells_of(places)
     here = row < places.n_missing_side
     rows[row[here], variable[here]] = -solution[at[here]]
 
@@ -183,6 +183,29 @@ def add_block(
             sums.dual_first[component, v] += r @ a
 
 
+def find_variances(
+    batches: Batches,
+    observed: np.ndarray,
+    components: Components,
+    chosen: np.ndarray,
+    solved: Solved,
+    variance: np.ndarray,
+) -> None:
+    """Set the conditional variances (K, P_b, d) of what each pattern (P_b, d) misses."""
+    for component in chosen:
+        sigma = components.sigma[component]
+        for _, p, _, _ in _walk(batches, batches.n_small):
+            o, m = np.flatnonzero(observed[p]), np.flatnonzero(~observed[p])
+            explained = sigma[np.ix_(m, o)] @ np.linalg.solve(sigma[np.ix_(o, o)], sigma[o][:, m])
+            left = np.diagonal(sigma[np.ix_(m, m)] - explained)
+            variance[component, p, m] = np.maximum(left, 0.0)
+
+
+def blend(resp: np.ndarray, means: np.ndarray, deviation: np.ndarray, total: np.ndarray) -> None:
+    """Add resp (n, K) times what components fill, means (K, d) + deviation (K, n, d), to total."""
+    total += np.einsum("nk,knd->nd", resp, deviation + means[:, None])
+
+
 def _solutions(batches: Batches, p: int, k: int, solution: np.ndarray) -> np.ndarray:
     """Return the solutions of the rows of pattern p, (r, k), as a view."""
     n_rows = int(batches.start[p + 1] - batches.start[p])
@@ -242,3 +265,8 @@ def add_trees(
             below = np.where(x[rows, feature[node]] <= threshold[node], left[node], right[node])
             node = np.where(inner, below, node)
         total[:, tree % total.shape[1]] += value[node]
+
+
+def add_slopes(x: np.ndarray, slope: np.ndarray, total: np.ndarray) -> None:
+    """Add the products of every row of x (n, p) with slopes (k, p) to total (n, k)."""
+    total += x @ slope.T

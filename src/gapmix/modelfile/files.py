@@ -68,15 +68,15 @@ class Codec(NamedTuple):
 def save(estimator: Any, path: Path) -> None:
     """Save a fitted estimator to a file that `load` reads, without pickle.
 
-    The file appears as a whole or not at all: if the process is killed, what was there before is
-    still there. Columns' names, settings and the record of the fit are inside; the rows are not.
+    The file appears complete or not at all: if the process is killed, an old file is still there.
+    It holds the names of columns, the settings and the record of the fit, but not the rows.
 
     Parameters
     ----------
     estimator : estimator of gapmix
         Fitted. Subclasses are refused, since a file names no code.
     path : str or path-like
-        Where to; the folder must exist. A file that is there is replaced.
+        The file to write; its folder must exist. An existing file is replaced.
 
     See Also
     --------
@@ -223,6 +223,10 @@ def _read_heads(estimator: Any, arrays: Arrays) -> Heads | None:
     """Return the heads of an estimator; a classifier has one of the label, the last column."""
     if hasattr(estimator, "mixture_"):
         mixture, targets = estimator.mixture_, getattr(estimator, "n_targets_", 0)
+        if type(targets) is not int or not 0 <= targets < mixture.n_features_in_:
+            raise ModelFileError(
+                f"n_targets_ is {targets!a}; the mixture has {mixture.n_features_in_} columns."
+            )
         return heads_from_arrays(arrays, mixture.n_features_in_, mixture._n_levels, targets)
     d, n_levels = estimator.n_features_in_, estimator.mixtures_[0]._n_levels
     counts = np.append(np.zeros(d, dtype=int) if n_levels is None else n_levels, 0)
@@ -300,7 +304,8 @@ CODECS: MappingProxyType[str, Codec] = MappingProxyType(
             GaussianMixtureImputer,
             parts=("mixture_",),
             state=(
-                *("selection_", "calibration_", "trust_", "n_components_", "n_iter_"),
+                *("selection_", "calibration_", "trust_", "hidden_error_"),
+                *("n_components_", "n_iter_"),
                 *("indicated_", "constant_", "columns_", "passed_", "column_kinds_"),
                 *("column_values_", "column_shapes_"),
             ),

@@ -1,4 +1,4 @@
-"""Heads in a model file: boosted trees as arrays, one after another, checked before they are used.
+"""Heads in a model file: slopes and boosted trees as arrays, checked before they are used.
 
 `heads.table` has a line for each head, `heads.view` one for each column. What has many parts is
 joined, beside an array of their lengths. Children are numbered within the trees of their head.
@@ -12,18 +12,19 @@ import numpy as np
 
 from gapmix.heads.features import View, count_features, is_category
 from gapmix.heads.learners import Learner
-from gapmix.heads.trees import Trees, find_fault
+from gapmix.heads.trees import LARGEST, Trees, find_fault
 from gapmix.heads.using import Head, Heads
 from gapmix.modelfile.estimator import Arrays, require_same
 from gapmix.storage.recordfile import ModelFileError
 
 NODES = ("feature", "threshold", "left", "right", "value")
-LISTS = ("shown", "levels", "baseline", "n_nodes")  # with an array of lengths each
+LISTS = ("shown", "levels", "baseline", "n_nodes", "slope")  # with an array of lengths each
 HEAD_ARRAYS = (
     *("heads.table", "heads.view"),
     *(f"heads.{name}" for name in (*LISTS, *NODES)),
     *(f"heads.{name}.lengths" for name in LISTS),
 )
+LARGEST_VALUE = 1e200  # of a column: corrections of it are finite
 WHOLE = ("shown", "levels", "n_nodes", "feature", "left", "right")
 
 
@@ -35,14 +36,14 @@ def heads_to_arrays(estimator: Any) -> Arrays:
         if not isinstance(learner.model, Trees):
             raise ModelFileError(
                 f"heads_ has a {type(learner.model).__name__}, and a model file holds no code. Fit "
-                "with refine='auto', whose trees it holds, or keep the estimator by pickle."
+                "with refine='auto', whose learners it holds, or keep the estimator by pickle."
             )
     if asked is not None and not isinstance(asked, str | bool):
         raise ModelFileError(
             f"refine is a {type(asked).__name__}, and a model file holds no code. Call "
-            "set_params(refine='auto') before saving; the fitted trees stay as they are."
+            "set_params(refine='auto') before saving; what is fitted stays as it is."
         )
-    if heads is None:
+    if heads is None or not heads.heads:
         return {}
     view = heads.view
     trees = [learner.model for _, learner in at_work]
@@ -51,6 +52,7 @@ def heads_to_arrays(estimator: Any) -> Arrays:
         "levels": [learner.levels for _, learner in at_work],
         "baseline": [each.baseline for each in trees],
         "n_nodes": [np.diff(each.start) for each in trees],
+        "slope": [each.slope.ravel() for each in trees],
     }
     table = [each[:5] for each in heads.heads]
     arrays = {
@@ -95,8 +97,8 @@ def heads_from_arrays(
         raise ModelFileError(f"A head belongs to none of the {n_columns} columns it could have.")
     if len(set(columns.tolist())) < len(columns) or (weights < 0).any() or (weights > 1).any():
         raise ModelFileError("Heads must have columns of their own, and weights from 0 to 1.")
-    if (table[:, 2] < 0).any():
-        raise ModelFileError("The spread of a head must be at least 0.")
+    if ((table[:, 2] < 0) | (table[:, 2] > LARGEST)).any():
+        raise ModelFileError(f"The spread of a head must be from 0 to {LARGEST:g}.")
     learners = iter(_read_learners(held, view, columns[weights > 0].astype(int), n_levels))
     heads = [
         Head(int(column), weight, spread, before, after, next(learners) if weight > 0 else None)
@@ -116,10 +118,12 @@ def _split(held: Arrays, name: str, n_parts: int) -> list[np.ndarray]:
 
 def _read_view(held: Arrays, d: int, n_levels: np.ndarray | None) -> View:
     view = held["view"]
-    if view.shape != (d, 4) or not np.isfinite(view).all():
-        raise ModelFileError(f"heads.view must have four finite numbers for {d} columns.")
+    if view.shape != (d, 4) or not (np.abs(view) < LARGEST_VALUE).all():
+        raise ModelFileError(
+            f"heads.view must have four numbers under {LARGEST_VALUE:g} for {d} columns."
+        )
     order, center, scale, gaps = view.T
-    if not np.array_equal(np.sort(order), np.arange(d)) or not (scale > 0).all():
+    if not np.array_equal(np.sort(order), np.arange(d)) or not (scale > 1 / LARGEST_VALUE).all():
         raise ModelFileError("heads.view must have every column once, and deviations above 0.")
     counts = np.zeros(d, dtype=int) if n_levels is None else n_levels
     shown = _split(held, "shown", d)
@@ -134,8 +138,8 @@ def _read_view(held: Arrays, d: int, n_levels: np.ndarray | None) -> View:
 def _read_learners(
     held: Arrays, view: View, columns: np.ndarray, n_levels: np.ndarray | None
 ) -> list[Learner]:
-    levels, baselines, n_nodes = (
-        _split(held, name, len(columns)) for name in ("levels", "baseline", "n_nodes")
+    levels, baselines, n_nodes, slopes = (
+        _split(held, name, len(columns)) for name in ("levels", "baseline", "n_nodes", "slope")
     )
     if (held["n_nodes"] < 1).any() or held["n_nodes"].sum() != len(held["feature"]):
         raise ModelFileError("heads.n_nodes does not divide the nodes that there are.")
@@ -155,7 +159,11 @@ def _read_learners(
         span = slice(int(ends[place] - n_nodes[place].sum()), int(ends[place]))
         start = np.concatenate([[0], np.cumsum(n_nodes[place])]).astype(np.int64)
         nodes = (np.ascontiguousarray(held[name][span]) for name in NODES)
-        trees = Trees(baselines[place], start, *nodes)
+        slope = slopes[place]
+        if len(slope) % n_outputs:
+            raise ModelFileError(f"The head of column {j} has slopes for no number of features.")
+        shared = slope.reshape(n_outputs, -1)
+        trees = Trees._make([baselines[place], start, *nodes, shared])
         fault = find_fault(trees, count_features(view, j), n_outputs)
         if fault:
             raise ModelFileError(f"The trees of the head of column {j} cannot be used: {fault}.")

@@ -285,9 +285,17 @@ def _check_calibration(calibration: np.ndarray | None, d: int) -> None:
 
 
 def _check_trust(imputer: Any, d: int) -> None:
-    """Check how far columns are trusted; those of earlier files are so without limit."""
+    """Check how far columns are trusted; and how well hidden cells were told.
+
+    Columns of earlier files are trusted without limit.
+    """
     if not hasattr(imputer, "trust_"):
         imputer.trust_ = np.ones(d)
+    if not hasattr(imputer, "hidden_error_"):
+        imputer.hidden_error_ = None
+    error = _held(imputer, "hidden_error_", float, type(None))
+    if error is not None and not 0 <= error < math.inf:
+        raise ModelFileError(f"hidden_error_ is {error!r}; it must be a finite number from 0 on.")
     trust = _held(imputer, "trust_", np.ndarray)
     if trust.dtype != np.float64 or trust.shape != (d,) or not ((trust >= 0) & (trust <= 1)).all():
         raise ModelFileError("trust_ must hold a number from 0 to 1 for each column.")

@@ -16,6 +16,7 @@ from gapmix.categories import Coding, as_floats, join_table, recode, split_table
 SALT = 20061114  # of numbers that no table is in league with
 ROUNDS = 3  # of telling levels by rows and rows by levels
 DIGITS = 9  # of the keys of levels: fewer than the order of sums can change
+MANY_CELLS = 2**23  # looked at in one go
 MOSTLY_DISTINCT = 0.9  # share of distinct rows from which on copies are taken for one row
 
 
@@ -31,8 +32,8 @@ class Canonical(NamedTuple):
 def put_in_order(x: np.ndarray, weight: np.ndarray) -> Canonical:
     """Return the canonical order of a table (n, d), NaN where missing, under row weights (n,)."""
     first, which, total = _merge_copies(x, weight)
-    columns = order_columns(x[first], total)
     z = standardize(x[first], total)
+    columns = np.argsort(_column_keys(z, total), kind="stable")
     rows = np.argsort(_row_keys(z[:, columns]), kind="stable")
     place = np.empty_like(rows)
     place[rows] = np.arange(len(rows))
@@ -137,12 +138,20 @@ def order_columns(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
     Columns without any value come last, so that they change nothing for the others.
     """
-    z = standardize(x, weight)
+    n_parts = max(1, x.size // MANY_CELLS)  # of a large table, a few columns at a time
+    parts = np.array_split(np.arange(x.shape[1]), n_parts)
+    each = (x[:, part[0] : part[-1] + 1] if part.size else x for part in parts)
+    keys = [_column_keys(standardize(part, weight), weight) for part in each]
+    return np.argsort(np.concatenate(keys), kind="stable")
+
+
+def _column_keys(z: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return one number for each column of mean 0 and variance 1, infinity for an empty one."""
     observed = ~np.isnan(z)
     with np.errstate(invalid="ignore"):
         shape = np.where(observed, np.sin(z) + np.cos(0.618 * z), 0.0)
     keys = weight @ (shape + 1.414 * observed) / weight.sum()
-    return np.argsort(np.where(observed.any(axis=0), keys, np.inf), kind="stable")
+    return np.where(observed.any(axis=0), keys, np.inf)
 
 
 def _row_keys(z: np.ndarray) -> np.ndarray:

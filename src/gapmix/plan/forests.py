@@ -49,7 +49,7 @@ class TreeOptions(NamedTuple):
     `cost` is "hamming" (the paper's), "seconds" (measured, directed, with starting from scratch as
     an edge) or a function of (common, added, removed) variables, elementwise on arrays, in a unit
     of its own: `cost(0, size, 0)`, from the empty set, is that of starting a set from scratch.
-    `recompute_every` starts anew at depths that are a multiple of it; `virtual_patterns` adds
+    `recompute_every` starts again at depths that are a multiple of it; `virtual_patterns` adds
     medians that shorten the tree; `max_cluster` is the most patterns of one tree, and None asks for
     one tree over all of them, which threads then cannot share.
 

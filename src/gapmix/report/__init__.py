@@ -45,9 +45,9 @@ def write_report(
 
     Notes
     -----
-    To tell how good the filling is, imputers with the same settings are fitted to parts of the
-    table, which takes some seconds. The page holds everything it shows, asks for nothing from
-    anywhere and runs no script.
+    To measure how good the filling is, imputers with the same settings are fitted to parts of the
+    table, which takes some seconds. The page includes its pictures, loads nothing and runs no
+    script.
 
     Examples
     --------

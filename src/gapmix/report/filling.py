@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gapmix.kinds import to_possible
 from gapmix.report.gaps import some_rows
 from gapmix.report.subject import Subject
 from gapmix.selection.sizes import measure_spread
@@ -34,7 +35,7 @@ class UncertainCell(NamedTuple):
 
     row: int  # from 1
     column: int
-    value: float
+    value: float  # as it is written, such as a whole number
     low: float  # of the 90 % interval
     high: float
     relative: float  # its standard deviation in those of the column
@@ -167,11 +168,12 @@ def _find_uncertain(
         return ()
     given = subject.x[[i for i, _ in cells]]
     low, high = subject.imputer.intervals(given, COVERAGE)
+    written = to_possible(subject.imputer.possible(), given, filled[[i for i, _ in cells]])
     return tuple(
         UncertainCell(
             i + 1,
             j,
-            float(filled[i, j]),
+            float(written[place, j]),
             float(low[place, j]),
             float(high[place, j]),
             float(relative[i, j]),

@@ -37,7 +37,7 @@ def judge(subject: Subject) -> Judged | str:
     x = subject.x
     spread = measure_spread(x)
     if (spread > 0).sum() < 2:
-        return "Fewer than two columns vary, so there is nothing to tell a hidden cell from."
+        return "Fewer than two columns vary, so there is nothing to fill a hidden cell from."
     n_missing = np.isnan(x).sum(axis=0)
     order = np.argsort(-np.where(spread > 0, n_missing, -1), kind="stable")
     columns = np.sort(order[: min(MAX_COLUMNS, int((spread > 0).sum()))])

@@ -54,9 +54,9 @@ def _tell_filled(facts: FilledFacts, subject: Subject) -> str:
         text += f", {n_left:,} {'was' if n_left == 1 else 'were'} not (listed above)"
     if np.isfinite(facts.explained):
         text += (
-            f". By the model's own account, the rest of the row explains "
-            f"{percent(facts.explained)} of a cell's variance (0 %: a guess at the column's "
-            "mean; 100 %: certainty)"
+            f". According to the model, the rest of the row explains "
+            f"{percent(facts.explained)} of a cell's variance (0 %: no better than the column's "
+            "mean; 100 %: certain)"
         )
     return f"{text}."
 
@@ -184,7 +184,7 @@ def _tell_error(overall: tuple[Overall, ...], ours: Overall, ranked: tuple[Ranke
             else f"{abs(100 * ratio):.0f} % {'less' if ratio < 0 else 'more'} than"
         )
         worse = ranked[1] if ranked[0].imputer == OURS else _find_ours(ranked)
-        sure = "a sure" if worse.sure else "not a sure"
+        sure = "a clear" if worse.sure else "not a clear"
         text += f", {compared} the best of the others ({best.imputer}, {best.error:.2f}); that is "
         text += f"{sure} difference, by two standard errors"
     return f"{text}. {percent(ours.coverage_90)} of them lie inside their 90 % interval. {wrong}"
@@ -218,8 +218,8 @@ def _tell_hidden(judged: Judged, subject: Subject) -> str:
     text += " The others ran with scikit-learn's default settings."
     if subject.imputer.selection_:
         text += (
-            " The mixture chose its size anew, but none larger than those kept for the whole "
-            "table, which had seen the hidden cells: a slight advantage."
+            " The mixture chose its number of components again, from those up to the largest kept "
+            "for the whole table. That choice had seen the hidden cells: a slight advantage."
         )
     if n_repeats == 1:
         text += " With one round, small differences between methods may be chance."
@@ -232,8 +232,8 @@ def _draw_errors(judged: Judged, names: list[str]) -> Picture | None:
     if not drawn:
         return None
     caption = (
-        "Error by column, lines for the range of the rounds; further left is better. Where even "
-        "this mixture is near 1, other columns say little about this one."
+        "Error by column; lines show the range over the rounds. Further left is better. Where even "
+        "this mixture is near 1, other columns say little about the column."
     )
     if len(judged.by_column) > len(drawn):
         caption += f" The {len(drawn)} of {len(judged.by_column)} columns with the largest error."
@@ -274,7 +274,7 @@ def write_caveat(hints: Hints, facts: TableFacts, subject: Subject) -> dict[str,
     names = subject.names
     found = hints.found
     if not facts.n_gaps:
-        finding = "Nothing is missing, so nothing is taken for granted about gaps."
+        finding = "Nothing is missing, so nothing is assumed about gaps."
     elif facts.n_columns == 1:
         finding = "There is no other column that gaps could be seen to depend on."
     elif not hints.n_tests:
@@ -291,7 +291,7 @@ def write_caveat(hints: Hints, facts: TableFacts, subject: Subject) -> dict[str,
     else:
         first = found[0]
         finding = (
-            f"Gaps do not fall just anywhere: {label(names[first.column])} is missing more often "
+            f"Gaps are not completely random: {label(names[first.column])} is missing more often "
             f"where {label(names[first.driver])} is {'high' if first.larger > 0.5 else 'low'}"
         )
         others = len(found) - 1

@@ -27,12 +27,18 @@ from gapmix.selection.judging import Hidden, Told
 from gapmix.selection.sizes import Candidate
 from gapmix.shapes import Shape, forward_table
 from gapmix.structures import STRUCTURES, name_structure
-from gapmix.structures.mixtures import parameters_to_internal, parameters_to_user, unite
+from gapmix.structures.mixtures import (
+    parameters_to_internal,
+    parameters_to_user,
+    unite,
+    without_idle,
+)
 from gapmix.units import Scaling
 
 logger = logging.getLogger("gapmix")
 
 ROWS_TO_HOLD_OUT = 10  # rows a component needs for some to be held out
+SHARE_TO_FORESEE = 0.5  # of the rows, on which sizes show whether larger ones can pay
 MANY_ROWS = 20_000  # among so many, rows given twice are not looked for
 
 
@@ -75,6 +81,7 @@ class Chosen(NamedTuple):
     held_weight: np.ndarray | None = None  # (m,)
     calibration: np.ndarray | None = None  # see sizes.calibrate_intervals
     trust: np.ndarray | None = None  # (D,) see judging.find_trust
+    error: float | None = None  # of hidden numbers as they are filled in the end, in deviations
 
 
 def read_rows(task: Task, spec: Spec) -> Matrix:
@@ -171,8 +178,12 @@ def _compare(wanted: Wanted, task: Task, tried: list[int], factors: list[int]) -
 
     def judge(n_components: int, n_factors: int) -> Candidate:
         began = time.perf_counter()
-        this, size = _with_factors(wanted, n_factors), (n_components, n_factors)
+        this = _with_factors(wanted, n_factors)
         fitted = _fit_within(this, n_components, matrix, task, wanted.effort.compared)
+        if wanted.n_factors == "auto":
+            fitted = fitted._replace(parameters=without_idle(fitted.parameters))
+        n_factors = STRUCTURES[fitted.parameters.structure].n_factors
+        size = n_components, n_factors
         answer = judging.ask(model_of(fitted, task, wanted.running.n_jobs), cells)
         fits[size], told[size] = fitted, answer
         loss = -answer.log_score if task.whole_rows else judging.measure_loss(cells, answer)
@@ -188,7 +199,10 @@ def _compare(wanted: Wanted, task: Task, tried: list[int], factors: list[int]) -
             )
         return candidate
 
-    grown = _grow(tried, factors, judge)
+    # What brings nothing on a small part of the rows may do so on all of them.
+    many = len(sample.x) >= SHARE_TO_FORESEE * len(task.x)
+    foresees = wanted.effort.foresees and many
+    grown = _grow(tried, factors, judge, len(sample.x), foresees=foresees)
     best = sizes.choose_best(grown, average=wanted.average)
     of_best = [told[sizes.size_of(each)] for each in best]
     shares = None if task.whole_rows else judging.find_shares(cells, of_best)
@@ -197,48 +211,61 @@ def _compare(wanted: Wanted, task: Task, tried: list[int], factors: list[int]) -
     whole = read_rows(task, wanted.spec)
     kept = [each for each in candidates if each.share > 0]
     parts = [part for each in kept for part in _fit_all(wanted, whole, task, fits, each)]
-    calibration = trust = None
+    calibration = trust = error = None
     if not task.whole_rows:
         # What is united has other quantiles than its best part: calibrate what is alike.
         compared = [fits[sizes.size_of(each)].parameters for each in kept]
         together = unite(compared, np.array([each.share for each in kept]))
         model = model_of(blind._replace(parameters=together), task, wanted.running.n_jobs)
         if len(cells.x):
-            trust = _find_trust(model, cells, [told[sizes.size_of(each)] for each in kept], kept)
+            trust, error = _find_trust(
+                model, cells, [told[sizes.size_of(each)] for each in kept], kept
+            )
         calibration = _calibrate(model._replace(trust=trust), sample, cells)
     weights = np.repeat([each.share for each in kept], wanted.effort.n_starts)
     united = _unite(parts, weights / wanted.effort.n_starts, whole, wanted.running.n_jobs)
     advice = tuple(each.advice for each in parts)
-    return Chosen(united, candidates, advice, blind, cells.x, cells.weight, calibration, trust)
+    found = Chosen(united, candidates, advice, blind, cells.x, cells.weight, calibration)
+    return found._replace(trust=trust, error=error)
 
 
 def _grow(
-    tried: list[int], factors: list[int], judge: Callable[[int, int], Candidate]
+    tried: list[int],
+    factors: list[int],
+    judge: Callable[[int, int], Candidate],
+    n_rows: int,
+    *,
+    foresees: bool,
 ) -> tuple[Candidate, ...]:
     """Return the sizes that were judged: first how many factors, then of how many components."""
     grown: tuple[Candidate, ...] = ()
     if len(factors) > 1:
-        grown = sizes.grow(factors, lambda n_factors: judge(tried[0], n_factors), 1)
+        grown = sizes.grow_factors(factors, lambda n_factors: judge(tried[0], n_factors))
         [found] = sizes.choose_best(grown, average=False)
         factors = [found.n_factors]
     known, [n_factors] = {sizes.size_of(each): each for each in grown}, factors
+    fewest = sizes.ROWS_PER_FACTOR * n_factors  # rows of a component
     more = sizes.grow(
-        tried,
+        [size for size in tried if size == tried[0] or size * fewest <= n_rows],
         lambda size: known.get((size, n_factors)) or judge(size, n_factors),
         1 if n_factors else sizes.PATIENCE,
+        foresees=foresees,
     )
     return grown + tuple(each for each in more if sizes.size_of(each) not in known)
 
 
 def _find_trust(
     model: Density, cells: Hidden, told: Sequence[Told], kept: Sequence[Candidate]
-) -> np.ndarray:
-    """Return how far to trust what rows tell of each column, (D,), by sizes as they are united."""
+) -> tuple[np.ndarray, float]:
+    """Return how far to trust what rows tell of each column, (D,), and the error that is left."""
     nothing = np.full((1, cells.x.shape[1]), np.nan)
     levels = density.level_probabilities(model, nothing) if told[0].levels else ()
     alone = Told(np.zeros(1), density.fill(model, nothing).mean, levels, np.nan)
     shares = np.array([each.share for each in kept])
-    return judging.find_trust(cells, judging.unite_told(told, shares / shares.sum()), alone)
+    united = judging.unite_told(told, shares / shares.sum())
+    trust = judging.find_trust(cells, united, alone)
+    pooled = trust * united.mean + (1.0 - trust) * alone.mean
+    return trust, judging.measure_error(cells, judging.limit(cells, pooled))
 
 
 def _fit_all(
@@ -251,11 +278,13 @@ def _fit_all(
     """Return mixtures of a size that is kept, fitted to all cells.
 
     They begin where the comparison left the size if the way from a start of their own would be too
-    long. That is better: what priors shrink to is told from the start, by all cells.
+    long. That is better: what priors shrink to is told from the start, by all cells. Factors
+    always have a start of their own: it is near the end, and has those that fewer cells hid.
     """
     size, spend = kept.n_components, wanted.effort.kept
     wanted = _with_factors(wanted, kept.n_factors)
     far = _count_iterations(wanted, spend, whole, size) < wanted.spec.max_iter
+    far &= not kept.n_factors
     starts = [wanted._replace(seed=wanted.seed + i) for i in range(wanted.effort.n_starts)]
     befores = [fits[sizes.size_of(kept)] if far else None, *(None for _ in starts[1:])]
     return [
@@ -317,11 +346,12 @@ def _calibrate(model: Density, sample: Task, cells: Hidden) -> np.ndarray | None
     common = sizes.calibrate_intervals(
         widths, cells.weight[at], sizes.expect_widths(n_rows, float(known.sum()))
     )
-    each = [
-        sizes.calibrate_intervals(widths[column == j], cells.weight[at[column == j]], common)
-        for j in range(len(varies))
-    ]
-    return np.stack(each)
+    order = np.argsort(column, kind="stable")
+    starts = np.searchsorted(column[order], np.arange(1, len(varies)))
+    own, weight = np.split(widths[order], starts), np.split(cells.weight[at[order]], starts)
+    return np.stack(
+        [sizes.calibrate_intervals(*each, common) for each in zip(own, weight, strict=True)]
+    )
 
 
 def _count_rows(task: Task) -> int:
@@ -331,10 +361,26 @@ def _count_rows(task: Task) -> int:
     matter: enough rows for every size are left.
     """
     useful = task.x[are_useful(task.x, task.weight)]
-    if len(useful) > MANY_ROWS:
-        return len(useful)
-    rows = np.ascontiguousarray(useful).view(f"V{useful.itemsize * useful.shape[1]}")
-    return len(np.unique(rows))
+    return len(useful) if len(useful) > MANY_ROWS else len(_find_copies(useful)[0])
+
+
+def merge_copies(task: Task) -> Task:
+    """Return the task with each row given once, and the weights of its copies together.
+
+    So a standard error is the same of a row of weight 2 as of the row given twice.
+    """
+    first, copy_of = _find_copies(task.x)
+    if len(first) == len(task.x):
+        return task
+    return task._replace(x=task.x[first], weight=np.bincount(copy_of, task.weight))
+
+
+def _find_copies(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of x that are not like one before, and of each row which of them it is."""
+    rows = np.ascontiguousarray(x).view(f"V{x.itemsize * x.shape[1]}").ravel()
+    _, first, copy_of = np.unique(rows, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[copy_of]
 
 
 def only_useful(task: Task) -> Task:

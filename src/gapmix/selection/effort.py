@@ -32,13 +32,16 @@ class Effort(NamedTuple):
     compared: Spend  # on a size, on these rows
     kept: Spend  # on a size that is kept, on all rows
     n_starts: int  # of every size that is kept; all of them are united
-    refine: bool = False  # whether heads refine what the mixture fills
+    refine: str | None = None  # the learners that refine what the mixture fills
+    foresees: bool = True  # whether large sizes are tried only if gains promise one
 
+
+LINEAR = "linear"  # learners of tables with categories
 
 EFFORTS = {
     "quick": Effort(1, 5_000, Spend(0.2, 10), Spend(0.5, 10), 1),
-    "default": Effort(55, 5_000, Spend(0.2, 12), Spend(0.5, 8), 1),
-    "best": Effort(89, 20_000, Spend(30.0, 30), Spend(60.0, 30), 3, refine=True),
+    "default": Effort(55, 5_000, Spend(0.2, 12), Spend(0.5, 8), 1, refine=LINEAR),
+    "best": Effort(89, 20_000, Spend(30.0, 30), Spend(60.0, 30), 3, refine="auto", foresees=False),
 }
 
 

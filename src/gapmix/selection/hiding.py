@@ -12,7 +12,7 @@ from gapmix.plan.canonical import draw_uniform, name_levels, put_in_order
 MECHANISMS = {
     "mcar": "any known cell, with the same chance",
     "patterns": "the gaps of another row of the table",
-    "mar": "the likelier, the larger the value of another column",
+    "mar": "more likely where another column is large",
 }
 SHARE = 0.2  # of the known cells or rows that is hidden, unless something else is asked for
 STEEPNESS = 1.0  # of "mar": log odds of being hidden for each standard deviation of a rank

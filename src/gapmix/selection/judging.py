@@ -72,16 +72,30 @@ def unite_told(told: Sequence[Told], shares: np.ndarray) -> Told:
 
     Within a row, mixtures that explain what is shown of it better count more.
     """
+    log_prob, part = _weigh(told, shares)
+    mean = sum(w[:, None] * each.mean for w, each in zip(part, told, strict=True))
+    return Told(log_prob, np.asarray(mean), _unite_levels(told, part), np.nan)
+
+
+def _weigh(told: Sequence[Told], shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return log p(what is shown) under a union (m,), and its parts' shares of rows (S, m)."""
     with np.errstate(divide="ignore"):
         joint = np.log(shares)[:, None] + np.stack([each.log_prob for each in told])
     log_prob = logsumexp(joint, axis=0)
-    part = np.exp(joint - log_prob)  # (S, m)
-    mean = sum(w[:, None] * each.mean for w, each in zip(part, told, strict=True))
-    levels = tuple(
+    return log_prob, np.exp(joint - log_prob)
+
+
+def _unite_levels(told: Sequence[Told], part: np.ndarray) -> tuple[np.ndarray, ...]:
+    return tuple(
         np.asarray(sum(w[:, None] * table for w, table in zip(part, tables, strict=True)))
         for tables in zip(*(each.levels for each in told), strict=True)
     )
-    return Told(log_prob, np.asarray(mean), levels, np.nan)
+
+
+def _judged(cells: Hidden) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and columns of the hidden numbers whose columns vary."""
+    row, column = np.nonzero(cells.hidden & (cells.spread > 0))
+    return row, column
 
 
 def measure_error(cells: Hidden, mean: np.ndarray) -> float:
@@ -89,11 +103,16 @@ def measure_error(cells: Hidden, mean: np.ndarray) -> float:
 
     Columns that do not vary are left out; with nothing to judge by, all sizes are equally good.
     """
-    judged = cells.hidden & (cells.spread > 0)
-    if not judged.any():
+    at = _judged(cells)
+    return _measure_error(cells, at, mean[at])
+
+
+def _measure_error(cells: Hidden, at: tuple[np.ndarray, np.ndarray], mean: np.ndarray) -> float:
+    """Return the error of what is told (c,) of the numbers `at` these places."""
+    if not len(mean):
         return 0.0
-    error = ((mean - cells.x) / np.where(cells.spread > 0, cells.spread, 1.0))[judged]
-    return float(np.sqrt(np.average(error**2, weights=cells.weight[np.nonzero(judged)[0]])))
+    error = (mean - cells.x[at]) / cells.spread[at[1]]
+    return float(np.sqrt(np.average(error**2, weights=cells.weight[at[0]])))
 
 
 def measure_loss(cells: Hidden, told: Told) -> float:
@@ -104,10 +123,20 @@ def measure_loss(cells: Hidden, told: Told) -> float:
     The log score of numbers would have many components on values that repeat, such as zeros, and
     these fill the other gaps badly.
     """
+    at = _judged(cells)
+    return _measure_loss(cells, at, told.mean[at], told.levels)
+
+
+def _measure_loss(
+    cells: Hidden,
+    at: tuple[np.ndarray, np.ndarray],
+    mean: np.ndarray,
+    levels: tuple[np.ndarray, ...],
+) -> float:
     numbers = float(cells.weight @ (cells.hidden & (cells.spread > 0)).sum(axis=1))
-    loss, total = 0.5 * numbers * measure_error(cells, told.mean) ** 2, numbers
-    named = np.flatnonzero(cells.n_levels) if told.levels and cells.n_levels is not None else ()
-    for column, share in zip(named, told.levels, strict=True):
+    loss, total = 0.5 * numbers * _measure_error(cells, at, mean) ** 2, numbers
+    named = np.flatnonzero(cells.n_levels) if levels and cells.n_levels is not None else ()
+    for column, share in zip(named, levels, strict=True):
         rows = np.flatnonzero(cells.hidden[:, column])
         own = share[rows, cells.x[rows, column].astype(int)]
         loss -= float(cells.weight[rows] @ np.log(np.maximum(own, TINY)))
@@ -124,15 +153,30 @@ def find_shares(cells: Hidden, told: Sequence[Told]) -> np.ndarray:
     n = len(told)
     if n == 1 or not len(cells.x):
         return np.full(n, 1.0 / n)
-    equal = measure_loss(cells, unite_told(told, np.full(n, 1.0 / n)))
+    at = _judged(cells)
+    means = [each.mean[at] for each in told]  # of hidden cells alone: a table may be wide
+
+    def measure(shares: np.ndarray) -> float:
+        part = _weigh(told, shares)[1]
+        mean = sum(w[at[0]] * each for w, each in zip(part, means, strict=True))
+        return _measure_loss(cells, at, np.asarray(mean), _unite_levels(told, part))
+
+    equal = measure(np.full(n, 1.0 / n))
     toll = EVEN_CELLS / float(cells.weight @ cells.hidden.sum(axis=1)) * equal
 
     def loss(shares: np.ndarray) -> float:
         uneven = n * float(shares @ shares) - 1.0  # 0 for equal shares
-        return measure_loss(cells, unite_told(told, shares)) + toll * uneven
+        return measure(shares) + toll * uneven
 
     ways = (each for each in product(range(STEPS + 1), repeat=n) if sum(each) == STEPS)
     return min((np.array(way) / STEPS for way in ways), key=loss)
+
+
+def limit(cells: Hidden, mean: np.ndarray) -> np.ndarray:
+    """Return what is filled in, within what is shown of each column, as imputers do."""
+    with np.errstate(all="ignore"):  # columns without any value
+        low, high = np.fmin.reduce(cells.shown, axis=0), np.fmax.reduce(cells.shown, axis=0)
+    return np.clip(mean, low, high)
 
 
 def find_trust(cells: Hidden, told: Told, alone: Told) -> np.ndarray:
@@ -144,12 +188,10 @@ def find_trust(cells: Hidden, told: Told, alone: Told) -> np.ndarray:
     highest log score for levels. A few hidden cells prove little, so that others speak beside them.
     """
     trust = np.ones(cells.x.shape[1])
-    with np.errstate(all="ignore"):  # columns without any value
-        low, high = np.fmin.reduce(cells.shown, axis=0), np.fmax.reduce(cells.shown, axis=0)
+    mean = limit(cells, told.mean)
     for j in np.flatnonzero((cells.spread > 0) & cells.hidden.any(axis=0)):
         rows = np.flatnonzero(cells.hidden[:, j])
-        filled = np.clip(told.mean[rows, j], low[j], high[j])  # as imputers do
-        told_off, off = filled - alone.mean[0, j], cells.x[rows, j] - alone.mean[0, j]
+        told_off, off = mean[rows, j] - alone.mean[0, j], cells.x[rows, j] - alone.mean[0, j]
         power = float(cells.weight[rows] @ told_off**2)
         if power > 0:
             best = float(cells.weight[rows] @ (told_off * off)) / power

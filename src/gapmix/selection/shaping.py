@@ -22,6 +22,7 @@ from gapmix.selection.choose import (
     Task,
     Wanted,
     fit_size,
+    merge_copies,
     model_of,
     only_useful,
     read_rows,
@@ -125,7 +126,7 @@ def choose_shapes(
     if task.x.shape[1] > MAX_COLUMNS or STRUCTURES[wanted.spec.covariance_type].COMMON_UNITS:
         return ()
     rng = np.random.default_rng([wanted.seed, 2])
-    sample = sample_rows(only_useful(task), rng, MAX_ROWS)
+    sample = merge_copies(sample_rows(only_useful(task), rng, MAX_ROWS))
     options = list_options(sample, columns)
     if not options:
         return ()
@@ -165,9 +166,15 @@ def list_options(sample: Task, columns: Sequence[Column | None]) -> list[dict[in
             # Values between 0 and 1 may be so by their unit: ends must have been declared.
             between = np.isfinite([column.low, column.high]).all()
             shape = make_shape(name, column, x, weight) if between or name != LOGIT else None
-            if shape is not None:
+            if shape is not None and (name != YEO_JOHNSON or _suits(shape, x, weight)):
                 made[j] = shape
     return [made for made in options.values() if made]
+
+
+def _suits(shape: Shape, x: np.ndarray, weight: np.ndarray) -> bool:
+    """Tell whether a power, chosen to make a column's own values normal, does so."""
+    gain = _score_normal(shape, x, weight) - _score_normal(Shape(), x, weight)
+    return gain >= SMALLEST_GAIN
 
 
 def _is_smooth(column: Column, x: np.ndarray) -> bool:

@@ -22,9 +22,9 @@ from scipy.linalg import blas, lapack
 from gapmix import kernels
 from gapmix.kernels.blas import add_products
 from gapmix.kernels.records import Components, Places, Solved, Sums
-from gapmix.kernels.twins import empty_packed
+from gapmix.kernels.twins import cells_of, empty_packed
 from gapmix.parameters import Factored, Parameters
-from gapmix.plan.layout import Batches, Group
+from gapmix.plan.layout import Batches
 from gapmix.plan.rows import Block, expand
 from gapmix.solvers import root_form
 from gapmix.solvers.contract import LOG_2PI, Completed, Visit
@@ -317,11 +317,9 @@ def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Comple
     """Return the rows filled by each component, with conditional variances if asked for."""
     seen = visit(prepared, block)
     n_components, d = prepared.means.shape
-    observed = expand(block.observed, block)
-    m = block.n_missing_side
+    m, components = block.n_missing_side, prepared.components
     deviation = np.empty((n_components, len(block.x), d))
     variance = np.zeros((n_components, len(block.observed), d))
-    groups = block.groups if spread else ()
     for kept in seen.kept:
         if isinstance(kept, KeptRoot):
             k, rows = kept.component, kept.kept.rows
@@ -330,45 +328,45 @@ def complete(prepared: Prepared, block: Block, *, spread: bool = True) -> Comple
             if spread:
                 variance[k] = root_form.variances(prepared.factored, block, k)
             continue
-        for c, k in enumerate(kept.chosen):
-            deviation[k, :m] = kept.rows[c, :m]
-            if m < len(block.x):
-                dense = _dense_solution(block, kept.solved.solution[c])
-                deviation[k, m:] = dense[m:] @ prepared.factored.sigma[k]
-            if spread:
-                variance[k] = _variances(prepared.components, block, groups, k)
+        chosen = kept.chosen
+        deviation[chosen, :m] = kept.rows[:, :m]
+        if m < len(block.x):
+            dense = _dense_solutions(block, kept.solved.solution)
+            whole = len(chosen) == n_components
+            deviation[chosen, m:] = dense @ components.sigma[... if whole else chosen]
+        if spread:
+            given = block.batches, block.observed, components, chosen, kept.solved
+            kernels.load("lanes").find_variances(*given, variance)
+            for c, large in enumerate(kept.large):
+                _add_variances(block, components.sigma[chosen[c]], large, variance[chosen[c]])
+    observed = expand(block.observed, block)
     for k, mean in enumerate(prepared.means):
-        deviation[k] = np.where(observed, block.x - mean, deviation[k])
+        np.copyto(deviation[k], block.x - mean, where=observed)
     return Completed(seen.log_density, deviation, variance)
 
 
-def _variances(
-    components: Components, block: Block, groups: tuple[Group, ...], k: int
-) -> np.ndarray:
-    """Return the conditional variances of all variables, (P_b, d), 0 where observed."""
-    prec, sigma = components.prec[k], components.sigma[k]
-    result = np.zeros(block.observed.shape)
-    for group in groups:
-        s = group.variables
-        if group.missing_side:
-            inverse = np.linalg.inv(prec[s[:, :, None], s[:, None, :]])
-            result[group.pattern[:, None], s] = np.diagonal(inverse, axis1=1, axis2=2)
-        else:
-            cross = sigma[s]  # (B, k, d)
-            solved = np.linalg.solve(sigma[s[:, :, None], s[:, None, :]], cross)
-            left = np.diagonal(sigma) - np.einsum("bkd,bkd->bd", cross, solved)
-            result[group.pattern] = np.maximum(left, 0.0)
-    result[block.observed] = 0.0
-    return result
-
-
-def _dense_solution(block: Block, solution: np.ndarray) -> np.ndarray:
-    """Return solutions on the observed side at their variables, (n_b, d), zero elsewhere."""
-    dense = np.zeros_like(block.x)
-    for g in np.flatnonzero(block.batches.side == 0).tolist():
+def _add_variances(
+    block: Block, sigma: np.ndarray, factors: dict[int, np.ndarray], variance: np.ndarray
+) -> None:
+    """Set the conditional variances (P_b, d) of patterns with large index sets."""
+    for g in range(block.batches.n_small, len(block.batches.size)):
         for p in block.batches.pattern[block.batches.low[g] : block.batches.high[g]]:
-            s, part, rows = _part_of(block.batches, g, p)
-            dense[rows, s] = solution[part].reshape(rows.stop - rows.start, s.size)
+            s, _, _ = _part_of(block.batches, g, p)
+            if block.batches.side[g]:
+                variance[p, s] = np.diagonal(lapack.dpotri(factors[int(p)], lower=0)[0])
+                continue
+            m = np.flatnonzero(~block.observed[p])
+            half = lapack.dtrtrs(factors[int(p)], sigma[np.ix_(s, m)], lower=0, trans=1)[0]
+            variance[p, m] = np.maximum(np.diagonal(sigma)[m] - (half**2).sum(axis=0), 0.0)
+
+
+def _dense_solutions(block: Block, solution: np.ndarray) -> np.ndarray:
+    """Return solutions (C, n_solution) on the observed side at their variables, zero elsewhere."""
+    row, variable, at = cells_of(_find_places(block))
+    m = block.n_missing_side
+    here = row >= m
+    dense = np.zeros((len(solution), len(block.x) - m, block.x.shape[1]))
+    dense[:, row[here] - m, variable[here]] = solution[:, at[here]]
     return dense
 
 

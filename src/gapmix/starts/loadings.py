@@ -19,6 +19,7 @@ from gapmix.units import Scaling
 
 N_PRODUCTS = 8  # with the matrix; EM goes on from there
 N_SPARE = 6  # directions beside those wanted
+LEAST_STRENGTH = 0.01  # of a factor, in units of the noise
 
 
 def find_loadings(
@@ -57,12 +58,30 @@ def find_loadings(
     small = basis.T @ multiply(basis)
     values, turns = np.linalg.eigh(0.5 * (small + small.T))
     values, axes = values[::-1][:n_factors], (basis @ turns[:, ::-1])[:, :n_factors]
-    rest = (variance.sum() - values.sum()) / max(1, d - len(values))  # what other axes have
-    # An axis no longer than the rest still needs loadings: at none at all EM would stay.
-    size = np.sqrt(np.maximum(values - max(rest, 0.0), 0.01 * np.abs(variance).mean()))
+    q = len(values)
+    # Of noise in n rows, so much is left in the axes beside the longest q.
+    left = max(1.0 - q / total, 1.0 / total) * max(1, d - q)
+    noise = max(variance.sum() - values.sum(), 0.01 * variance.sum()) / left
+    strength = _find_strengths(values / noise, total, d)
+    # An axis that noise explains still needs loadings: at none at all EM would stay.
+    size = np.sqrt(noise * np.maximum(strength, LEAST_STRENGTH))
     loadings = np.zeros((d, n_factors))
-    loadings[:, : len(values)] = axes * size
+    loadings[:, :q] = axes * size
     return loadings
+
+
+def _find_strengths(variance: np.ndarray, n_rows: float, d: int) -> np.ndarray:
+    """Return l' psi^-1 l of a factor along each axis (q,), 0 where noise would do.
+
+    With v the variance along the axis in units of the noise, it is the highest point over t of what
+    rows gain by the factor less what automatic shrinkage takes (see `structures.factor`),
+    n / 2 [v t / (1 + t) - log(1 + t)] - d / 2 log(1 + t s / d). EM moves lengths slowly.
+    """
+    least = d / (d + 2.0 * np.sqrt(n_rows * d))  # d / s
+    square, linear = n_rows + d, 2.0 * d - n_rows * (variance - 1.0 - least)
+    inside = linear**2 - 4.0 * square * (d - n_rows * least * (variance - 1.0))
+    root = (np.sqrt(np.maximum(inside, 0.0)) - linear) / (2.0 * square)
+    return np.where(inside > 0, np.maximum(root, 0.0), 0.0)
 
 
 def _residuals(

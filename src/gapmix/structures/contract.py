@@ -218,6 +218,10 @@ class Structure(ABC):
         """Return the same covariances in the shape of a structure with more factors."""
         return covariances
 
+    def drop_idle(self, covariances: np.ndarray) -> np.ndarray:
+        """Return the covariances without factors that do nothing, if they have factors."""
+        return covariances
+
     def count_normal(self, d: int) -> int:
         """Return how many standard normal numbers make a row of d columns."""
         return d

@@ -4,13 +4,16 @@ A row is x = mean + L f + e with f ~ N(0, I) of q factors, unknown like the comp
 e ~ N(0, diag(psi)): what is missing drops out. L and any L Q with Q orthogonal are the same
 covariance; nothing here depends on which of them it is.
 
-Given f, columns are independent, and priors are on columns. The ridge is worth c rows of a column
-that has nothing to do with the factors, shrinkage s rows that say so and nothing of the noise:
+Given f, columns are independent. The ridge is worth c rows of a column that has nothing to do with
+the factors. Shrinkage is a prior on loadings, whose scale along each factor is learned as well:
+given it they are normal, and with it integrated out their rows have a matrix t-distribution,
 
-    -1/2 sum_j [c log psi_j + (c v_j + (c + s) |l_j|^2) / psi_j],      v_j the column's variance.
+    -1/2 sum_j [c log psi_j + (c v_j + c |l_j|^2) / psi_j] - d/2 log|I + s/d L' psi^-1 L|,
 
-The latter is what keeps loadings sane where there are fewer rows than columns: with scores that
-nearly nothing holds, it acts on singular values as a threshold of about sqrt(s psi).
+v_j being the variance of column j. A factor with l^2 = t psi on average has its loadings shrunk as
+if 1 / (1/s + t) rows said that they are 0: a factor that is plain to see by a few rows, one that
+only fits noise by up to s, which leaves nothing of it. This is what keeps loadings sane where there
+are fewer rows than columns.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from gapmix.structures.regularizer import Regularizer
 
 LEAST_ROWS = 1e-9  # of the ridge: a column that shows fewer values than factors has loadings still
 LEAST_NOISE = 0.05  # of a start, as a share of a column's variance
+IDLE, PLAIN = 0.1, 1.0  # l' psi^-1 l: a row tells a tenth of a factor's variance, or half of it
 SPLIT = 0.75  # of the variance along the longest axis stays within the halves of a component
 
 
@@ -36,10 +40,9 @@ def triangle(size: int) -> tuple[np.ndarray, np.ndarray]:
 def unfold(packed: np.ndarray, size: int) -> np.ndarray:
     """Return symmetric matrices (..., size, size) from their lower triangles."""
     row, column = triangle(size)
-    result = np.empty((*packed.shape[:-1], size, size))
-    result[..., row, column] = packed
-    result[..., column, row] = packed
-    return result
+    place = np.empty((size, size), dtype=int)
+    place[row, column] = place[column, row] = np.arange(len(row))
+    return packed.take(place, axis=-1)
 
 
 class Factor(Diag):
@@ -70,7 +73,8 @@ class Factor(Diag):
         for k in np.flatnonzero(moments.resp > 0):
             sums = unfold(moments.second[k], q + 2)
             count = sums[:, q, q] + rows
-            sums[:, np.arange(q), np.arange(q)] += (rows + regularizer.shrinkage)[:, None]
+            sums[:, np.arange(q), np.arange(q)] += rows[:, None]
+            sums[:, :q, :q] += self._pull(covariances[k], regularizer)
             sums[:, q + 1, q + 1] += rows * unit
             if regularizer.center is not None:
                 away, weight = regularizer.center - means[k], regularizer.mean_shrinkage
@@ -93,6 +97,20 @@ class Factor(Diag):
             covariances[k, shown, q] = noise[shown]
         return means, covariances
 
+    def _pull(self, covariance: np.ndarray, regularizer: Regularizer) -> np.ndarray:
+        """Return the rows (q, q) that pull loadings to 0: S = (I / s + L' psi^-1 L / d)^-1.
+
+        log|I + s/d A| is concave in A: with S taken at the last loadings, tr(S A) and a constant
+        bound it from above, and a step that gains against the bound gains against it.
+        """
+        s, d = regularizer.shrinkage, self._count_columns(regularizer, len(covariance))
+        inner = s / d * measure_factors(covariance) + np.eye(self.n_factors)
+        return s * np.linalg.inv(inner)
+
+    def _count_columns(self, regularizer: Regularizer, d: int) -> int:
+        """Return the number of columns that show something: others have no ridge."""
+        return int((regularizer.ridge > 0).sum()) or d
+
     def share_noise(self, left: np.ndarray, count: np.ndarray, shown: np.ndarray) -> np.ndarray:
         """Return the noise of each column (d,), given what factors leave of so many rows."""
         return np.divide(left, count, out=np.ones_like(left), where=shown)
@@ -108,21 +126,24 @@ class Factor(Diag):
         """Return the log-prior; `prec` is what the solver returns: the covariances themselves."""
         square, noise = (prec[:, :, :-1] ** 2).sum(axis=2), prec[:, :, -1]
         rows, unit = self._rows(regularizer, means.shape[1])
-        ridge = np.log(noise / unit) + unit / noise - 1.0
-        value = float(
-            (ridge @ rows).sum() + (square / noise @ (rows + regularizer.shrinkage)).sum()
-        )
+        ridge = np.log(noise / unit) + (unit + square) / noise - 1.0
+        value = float((ridge @ rows).sum())
+        if regularizer.shrinkage > 0:
+            columns = self._count_columns(regularizer, means.shape[1])
+            inner = regularizer.shrinkage / columns * measure_factors(prec)
+            value += columns * float(np.linalg.slogdet(inner + np.eye(self.n_factors))[1].sum())
         if regularizer.center is not None:
             away = (means - regularizer.center) ** 2 / noise
             value += regularizer.mean_shrinkage * float(away.sum())
         return -0.5 * value
 
     def auto_shrinkage(self, d: float, n_rows: float) -> float:
-        """Return the rows whose threshold is half the largest singular value of noise alone.
+        """Return the fewest rows that leave no factor of noise alone.
 
-        That of n rows and d columns of variance psi is about sqrt(psi) (sqrt(n) + sqrt(d)).
+        In units of the noise, its largest variance along an axis is (1 + sqrt(d / n))^2. A factor
+        that begins to take what is beyond 1 gains n / 2 for each unit of it, and pays s / 2.
         """
-        return float(0.25 * (np.sqrt(n_rows) + np.sqrt(d)) ** 2)
+        return float(d + 2.0 * np.sqrt(n_rows * d))
 
     def move(self, moments: Moments, by: np.ndarray) -> Moments:
         """Return the moments of rows that are all moved: z is the last entry of v."""
@@ -245,9 +266,8 @@ class Factor(Diag):
 
     def log_det(self, covariances: np.ndarray) -> np.ndarray:
         """Return log|psi| + log|I + L' psi^-1 L|."""
-        loadings, noise = covariances[:, :, :-1], covariances[:, :, -1:]
-        inner = np.swapaxes(loadings / noise, 1, 2) @ loadings + np.eye(self.n_factors)
-        total: np.ndarray = np.log(noise).sum(axis=(1, 2)) + np.linalg.slogdet(inner)[1]
+        inner = measure_factors(covariances) + np.eye(self.n_factors)
+        total: np.ndarray = np.log(covariances[:, :, -1]).sum(axis=1) + np.linalg.slogdet(inner)[1]
         return total
 
     # ------------------------------------------------------------------ shapes
@@ -265,6 +285,19 @@ class Factor(Diag):
         """Return the same covariances with further factors that nothing depends on."""
         none = np.zeros((*covariances.shape[:2], n_factors - self.n_factors))
         return np.concatenate([covariances[:, :, :-1], none, covariances[:, :, -1:]], axis=2)
+
+    def drop_idle(self, covariances: np.ndarray) -> np.ndarray:
+        """Return the covariances without factors of which whole rows tell next to nothing.
+
+        That is, if others are plain: where they fade, some may be hidden by what is left of weaker
+        ones. At least one is left. Loadings are turned: the plainest factor comes first.
+        """
+        values, turns = np.linalg.eigh(measure_factors(covariances))
+        n_used = max(1, int((values >= IDLE).sum(axis=1).max()))
+        if n_used == self.n_factors or ((values >= IDLE) & (values < PLAIN)).any():
+            return covariances
+        kept = covariances[:, :, :-1] @ turns[:, :, ::-1][:, :, :n_used]
+        return np.concatenate([kept, covariances[:, :, -1:]], axis=2)
 
     def rescale(self, covariances: np.ndarray, scale: np.ndarray) -> np.ndarray:
         result = covariances * scale[:, None]
@@ -291,9 +324,9 @@ class Factor(Diag):
         There is no triangular factor that is as small.
         """
         covariances = self.rescale(covariances, scale)
-        loadings, noise = covariances[:, :, :-1], covariances[:, :, -1:]
-        scaled = loadings / noise
-        inner = np.swapaxes(scaled, 1, 2) @ loadings + np.eye(self.n_factors)
+        noise = covariances[:, :, -1:]
+        scaled = covariances[:, :, :-1] / noise
+        inner = measure_factors(covariances) + np.eye(self.n_factors)
         root = np.linalg.inv(np.linalg.cholesky(inner))
         prec = np.concatenate([scaled @ np.swapaxes(root, 1, 2), 1.0 / noise], axis=2)
         return prec, prec.copy()
@@ -333,6 +366,13 @@ class OneNoise(Factor):
 
     def free(self, covariances: np.ndarray) -> np.ndarray:
         return covariances[:, :1]
+
+
+def measure_factors(covariances: np.ndarray) -> np.ndarray:
+    """Return L' psi^-1 L (..., q, q): what a whole row tells of the factors."""
+    scaled = covariances[..., :-1] / covariances[..., -1:]
+    inner: np.ndarray = np.swapaxes(scaled, -1, -2) @ covariances[..., :-1]
+    return inner
 
 
 def refuse_improper(covariances: np.ndarray) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from gapmix import categories
 from gapmix.parameters import Factored, Parameters, factor_matrices
-from gapmix.structures import STRUCTURES
+from gapmix.structures import STRUCTURES, name_structure
 from gapmix.units import Scaling
 
 
@@ -59,6 +59,16 @@ def without_numbers(parameters: Parameters) -> Parameters:
     n_components, structure = len(parameters.weights), STRUCTURES[parameters.structure]
     shape = (1 if structure.SHARED else n_components, *structure.shape(1))
     return parameters._replace(means=np.zeros((n_components, 1)), covariances=np.ones(shape))
+
+
+def without_idle(parameters: Parameters) -> Parameters:
+    """Return the mixture without factors that no component has loadings on, if it has factors."""
+    structure = STRUCTURES[parameters.structure]
+    covariances = structure.drop_idle(parameters.covariances)
+    if covariances is parameters.covariances:
+        return parameters
+    name = name_structure(structure.covariance_type, covariances.shape[2] - 1)
+    return parameters._replace(covariances=covariances, structure=name)
 
 
 def unite(parts: Sequence[Parameters], shares: np.ndarray) -> Parameters:

@@ -20,7 +20,7 @@ from gapmix.tables.cells import (
     refuse_infinite,
     write_numbers,
 )
-from gapmix.tables.dates import fill_dates, read_dates, write_dates
+from gapmix.tables.dates import fill_dates, name_values, read_dates, write_dates
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import (
     NUMBER,
@@ -199,12 +199,11 @@ def _encode_numbers(
             )
         parsed = found
     if parsed.n_other and not column.loose:
-        what = f"date as in {column.spelling}" if column.spelling else "number"
         raise TableError(
             f"Row {chunk.first_row + parsed.first_other:,}, column {quote(column.name)}: "
-            f"{quote(parsed.others[0])} is not a {what}, but the model was fitted with such "
-            f"in this column. If it marks a gap, name it in --missing-values, or give --numbers "
-            f"{quote(column.name)} to fill all that is no number."
+            f"{quote(parsed.others[0])} is not a {name_values(column.spelling)}, as the model "
+            "expects here. If it marks a gap, name it in --missing-values, or give --numbers "
+            f"{quote(column.name)} to fill every such cell."
         )
     refuse_infinite(parsed.values, chunk.first_row, quote(column.name))
     return parsed.values

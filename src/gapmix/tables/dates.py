@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from itertools import product
 from typing import Any
 
@@ -46,6 +47,12 @@ def name_unit(spelling: str) -> str:
     """Return what the numbers of a column of dates count."""
     endings = (("%.f", "microseconds"), ("%S", "seconds"), ("%M", "minutes"))
     return next((unit for sign, unit in endings if sign in spelling), "days")
+
+
+def name_values(spelling: str) -> str:
+    """Return what a column of numbers, or of dates in a spelling, holds: a noun without an s."""
+    shown = datetime(2024, 12, 31, 23, 59).strftime(spelling.replace("%-", "%").replace("%.f", ""))
+    return f"date such as {shown}" if spelling else "number"
 
 
 def find_spelling(columns: Iterator[Any], name: str) -> str:

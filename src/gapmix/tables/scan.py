@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.estimators.levels import FEW_LEVELS, MOST_LEVELS
 from gapmix.estimators.marks import Marks
 from gapmix.tables.cells import add_marks
+from gapmix.tables.dates import name_values
 from gapmix.tables.dialect import TableError
 from gapmix.tables.marking import note_marks
 from gapmix.tables.schema import (
@@ -155,8 +155,7 @@ def _note_blank(n_blank: int) -> list[Note]:
     if not n_blank:
         return []
     were = "was" if n_blank == 1 else "were"
-    text = f"{count(n_blank, 'line')} without any character {were} left out"
-    return [Note(f"{text}, also of what is written.")]
+    return [Note(f"{count(n_blank, 'empty line')} {were} left out, and not written either.")]
 
 
 def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal: str) -> list[Note]:
@@ -184,8 +183,8 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
         notes.append(
             Note(
                 f"The name{'s' if len(twice) > 1 else ''} {list_columns(twice)} "
-                f"{'are' if len(twice) > 1 else 'is'} used by more than one column: each column is "
-                "used and comes back under its name, but options cannot name it."
+                f"{'are' if len(twice) > 1 else 'is'} used by more than one column. Each column is "
+                "used and keeps its name, but options cannot name it."
             )
         )
     return notes
@@ -193,10 +192,10 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
 
 def note_passed(passed: list[str], *, dated: bool = False) -> Note:
     """Return what is said of columns that are passed through, each with what it is."""
-    dates = " --numbers COLUMN uses and fills dates." * dated
+    dates = " Give --numbers COLUMN to fill dates." * dated
     return Note(
         f"Passed through, not filled: {list_names(passed, MAX_LISTED)}. "
-        f"--categories COLUMN uses and fills one as a category.{dates}"
+        f"Give --categories COLUMN to fill one as a category.{dates}"
     )
 
 
@@ -206,8 +205,7 @@ def describe_passed(column: Column, tally: Tally) -> str:
     what = {
         DATE: "dates",
         ID: f"an id, {n:,} distinct in {tally.n_counted:,} values",
-        TEXT: f"{n:,} distinct texts in {tally.n_counted:,} values; a category has at most "
-        f"{MOST_LEVELS if n > MOST_LEVELS else f'half as many, or {FEW_LEVELS}'}",
+        TEXT: f"{n:,} distinct texts in {tally.n_counted:,} values, too many for a category",
     }[column.kind]
     if column.kind == TEXT and tally.what:
         what = "no numbers or texts"
@@ -217,11 +215,10 @@ def describe_passed(column: Column, tally: Tally) -> str:
 
 def _note_loose(column: Column, tally: Tally) -> Note:
     shown = list_names([quote(other) for other in tally.others], 3)
-    what = f"date as in {column.spelling}" if column.spelling else "number"
     return Note(
-        f"Column {quote(column.name)}: {count(tally.n_other, 'cell')} that "
-        f"{'is' if tally.n_other == 1 else 'are'} no {what}, such as {shown}, "
-        f"{'is' if tally.n_other == 1 else 'are'} taken as missing, as --numbers asks."
+        f"Column {quote(column.name)}: {count(tally.n_other, 'cell')} "
+        f"{'is' if tally.n_other == 1 else 'are'} not a {name_values(column.spelling)} "
+        f"({shown}) and {'counts' if tally.n_other == 1 else 'count'} as missing (--numbers)."
     )
 
 
@@ -229,9 +226,9 @@ def _note_numbers(column: Column, tally: Tally) -> Note:
     where = f"row {tally.first_other:,} has {quote(tally.others[0])}" if tally.others else "as text"
     left = f" with {count(column.n_missing, 'gap')}" if column.n_missing else ""
     return Note(
-        f"Column {quote(column.name)} looks like numbers, but {where}: it is passed through "
-        f"unfilled{left}. --numbers {quote(column.name)} fills all that is no number; if only some "
-        f"of it marks a gap, add --missing-values {quote(','.join(tally.others))}; "
+        f"Column {quote(column.name)} looks like numbers, but {where}. It is passed through "
+        f"unfilled{left}. Give --numbers {quote(column.name)} to fill every cell that is not a "
+        f"number, --missing-values {quote(','.join(tally.others))} if only that marks a gap, or "
         f"--categories {quote(column.name)} if these are codes.",
         warning=True,
     )
