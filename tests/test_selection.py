@@ -26,13 +26,16 @@ from gapmix.selection.judging import (
     unite_told,
 )
 from gapmix.selection.sizes import (
+    RIDGES,
     SIZES,
     Candidate,
     calibrate_intervals,
     choose_best,
     expect_widths,
     grow,
+    grow_ridge,
     list_sizes,
+    list_sizes_once,
     share,
 )
 
@@ -256,7 +259,7 @@ def test_quick_fits_one_component_and_best_unites_three_fits_of_a_size():
     x, _ = make_groups(120)
     quick = GaussianMixtureImputer(effort="quick", max_components=9, random_state=0).fit(x)
     assert quick.n_components_ == 1
-    assert quick.selection_ == ()
+    assert {each.n_components for each in quick.selection_} == {1}
     best = GaussianMixtureImputer(effort="best", max_components=3, random_state=0).fit(x)
     kept = [each for each in best.selection_ if each.share > 0]
     starts = EFFORTS["best"].n_starts
@@ -266,7 +269,103 @@ def test_quick_fits_one_component_and_best_unites_three_fits_of_a_size():
         GaussianMixtureImputer(effort="fast").fit(x)
 
 
+def judge_ridges(losses: dict[tuple[int, float], float]):
+    """Return candidates of three sizes, what judges more of them, and what it was asked for."""
+    asked: list[tuple[int, float]] = []
+
+    def judge(size: int, ridge: float) -> Candidate:
+        asked.append((size, ridge))
+        loss = losses.get((size, ridge), 9.0)
+        return Candidate(size, 0.0, 0.0, 1, 0.0, loss=loss, reg_covar=ridge)
+
+    return candidates(0.5, 0.4, 0.6), judge, asked
+
+
+def test_ridges_grow_at_the_best_size_while_they_gain_and_then_serve_the_others():
+    grown, judge, asked = judge_ridges({(2, RIDGES[0]): 0.41, (2, RIDGES[1]): 0.3})
+    more = grow_ridge(grown, judge, average=True)
+    assert asked == [*((2, ridge) for ridge in RIDGES[:4]), (1, RIDGES[1]), (3, RIDGES[1])]
+    best = choose_best(grown + more, average=True)
+    assert [(each.n_components, each.loss) for each in best] == [(2, 0.3), (1, 0.5), (3, 0.6)]
+    shown = list_sizes_once(grown + more)
+    assert [(each.n_components, each.loss) for each in shown] == [(1, 0.5), (2, 0.3), (3, 0.6)]
+
+
+def test_a_ridge_that_gains_nothing_is_not_tried_on_other_sizes():
+    grown, judge, asked = judge_ridges({})
+    assert len(grow_ridge(grown, judge, average=True)) == 2
+    assert asked == [(2, RIDGES[0]), (2, RIDGES[1])]
+
+
 # ------------------------------------------------------------------ the estimators
+
+
+def make_short(seed: int, n: int = 60, d: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    """Return few rows of many columns that follow three factors, and which cells are hidden."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3)) @ rng.normal(size=(3, d)) + rng.normal(size=(n, d))
+    return x, rng.random(x.shape) < 0.2
+
+
+def measure_fill(x: np.ndarray, hidden: np.ndarray, **options) -> tuple[float, float, object]:
+    """Return the error of hidden cells, the share of them inside 90 % intervals, the imputer."""
+    shown = np.where(hidden, np.nan, x)
+    imputer = GaussianMixtureImputer(random_state=0, **options).fit(shown)
+    low, high = imputer.intervals(shown)
+    away = (imputer.transform(shown) - x)[hidden]
+    held = ((low <= x) & (x <= high))[hidden]
+    return float(np.mean(away**2)), float(held.mean()), imputer
+
+
+@pytest.mark.parametrize("effort", ["quick", "default"])
+def test_few_rows_for_each_column_are_filled_better_with_a_ridge(effort):
+    squares, held = [], []
+    for seed in range(4):
+        x, hidden = make_short(seed)
+        plain, *_ = measure_fill(x, hidden, effort=effort, reg_covar=1e-6)
+        found, share, imputer = measure_fill(x, hidden, effort=effort)
+        squares.append((plain, found))
+        held.append(share)
+        largest = max(imputer.selection_, key=lambda each: each.share)
+        assert imputer.mixture_.reg_covar == largest.reg_covar > 1e-6
+        assert imputer.reg_covar == "auto"
+    plain, found = np.mean(squares, axis=0)
+    assert found < 0.8 * plain  # 0.55 and 0.68 were seen
+    assert 0.82 < np.mean(held) < 0.97
+
+
+def test_many_rows_and_a_ridge_that_is_given_are_left_alone():
+    x, hidden = make_short(0, n=1200)
+    *_, imputer = measure_fill(x, hidden, max_components=2)
+    assert {each.reg_covar for each in imputer.selection_} == {1e-6}
+    x, hidden = make_short(0)
+    *_, given = measure_fill(x, hidden, reg_covar=0.02)
+    assert {each.reg_covar for each in given.selection_} == {given.mixture_.reg_covar} == {0.02}
+    x, _ = make_groups()
+    sized = GaussianMixtureImputer(2, random_state=0).fit(x)
+    assert sized.mixture_.reg_covar == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "fewest"), [(12, 2, 0.75), (19, 4, 0.8)], ids=["12 rows", "19 rows"]
+)
+def test_intervals_of_very_small_tables_are_wide(n, d, fewest):
+    """Tables too small to compare sizes had intervals that held a fifth to a third of the cells."""
+    held = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(n, d)) @ rng.normal(size=(d, d))
+        *_, share = measure_fill(x, rng.random(x.shape) < 0.25)[:2]
+        held.append(share)
+    assert np.mean(held) > fewest
+
+
+def test_four_rows_have_intervals_as_wide_as_so_few_rows_let_expect():
+    x = np.array([[1.31, 2.26], [2.14, 1.43], [3.42, 1.87], [1.25, np.nan]])
+    imputer = GaussianMixtureImputer(random_state=0).fit(x)
+    low, high = imputer.intervals(x)
+    _, std = imputer.impute_with_std(x)
+    assert high[3, 1] - low[3, 1] > 8.0 * std[3, 1]
 
 
 @pytest.mark.parametrize("average", [True, False])

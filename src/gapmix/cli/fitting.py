@@ -17,7 +17,7 @@ from gapmix.estimators.glance import is_complete, list_doubted, tell_factors
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.levels import too_many_levels
 from gapmix.fitting.progress import Event, listening
-from gapmix.selection.sizes import Candidate
+from gapmix.selection.sizes import Candidate, list_sizes_once
 from gapmix.tables.dialect import TableError
 from gapmix.tables.frames import named_rows
 from gapmix.tables.schema import CATEGORY, NUMBER, Note, Schema, feature_names, features
@@ -71,7 +71,7 @@ class Ear:
             mixture.stop_reason_,
             float(mixture.history_[-1].log_likelihood),
             time.perf_counter() - self._began,
-            tuple(imputer.selection_),
+            list_sizes_once(tuple(imputer.selection_)),
             list_doubted(imputer),
             imputer.hidden_error_,
             tell_factors(imputer),

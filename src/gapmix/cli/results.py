@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gapmix.cli.options import Shown
 
 MAX_COMPONENTS = 6  # whose means are listed beside each other
+SEEN_RIDGE = 1e-4  # ridges that are worth a word; smaller ones only hold covariances above 0
 MAX_LINES, FEW_LINES = 100, 20  # columns that are all listed; of more, so many
 
 
@@ -120,10 +121,10 @@ def _fit_rows(fit: Any, verbose: bool) -> list[tuple[str, str]]:
 
 def _list_sizes(tried: Any) -> str:
     """Return the sizes that were compared, with their errors on hidden cells."""
-    with_factors = (f" x {each.n_factors} factors" if each.n_factors else "" for each in tried)
     return ", ".join(
-        f"{each.n_components}{factors} ({each.error:.3f})"
-        for each, factors in zip(tried, with_factors, strict=True)
+        f"{each.n_components}{f' x {each.n_factors} factors' * bool(each.n_factors)} "
+        f"({each.error:.3f}{f', ridge {each.reg_covar:g}' * (each.reg_covar >= SEEN_RIDGE)})"
+        for each in tried
     )
 
 

@@ -52,7 +52,6 @@ from gapmix.em import checkpoint
 from gapmix.engines.budget import DEFAULT_MEMORY
 from gapmix.engines.contract import EngineError
 from gapmix.engines.sources import Source, read
-from gapmix.estimators.base import HANDED_ON
 from gapmix.estimators.converted import as_imputer
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.levels import to_array
@@ -225,8 +224,7 @@ def _fit(
             engine=how.scheduler or "threads",
             n_jobs=fitting.threads,
             checkpoint=how.checkpoint,
-            **{name: getattr(imputer, name) for name in HANDED_ON},
-            **_take_structure(imputer, table.source),
+            **(imputer.hand_on() | _take_structure(imputer, table.source)),
         )
         _tell_resume(how, watch)
         mixture.fit(table.source)
@@ -279,10 +277,10 @@ def _find_size(
 
 
 def _take_structure(imputer: GaussianMixtureImputer, source: Source) -> dict[str, Any]:
-    """Return covariance type and number of factors: as given, or those found on a sample."""
+    """Return covariance type, number of factors and ridge, as given or as found on a sample."""
     if hasattr(imputer, "mixture_"):
-        found = imputer.mixture_
-        return {"covariance_type": found.covariance_type, "n_factors": found.n_factors}
+        named = ("covariance_type", "n_factors", "reg_covar")
+        return {name: getattr(imputer.mixture_, name) for name in named}
     name, number = imputer._spec((source.n_rows, source.d)).covariance_type, imputer.n_factors
     return {
         "covariance_type": STRUCTURES[name].covariance_type or name,

@@ -20,6 +20,7 @@ from gapmix.fitting.fitted import Fitted
 from gapmix.fitting.spec import Running, Spec
 from gapmix.selection.choose import Wanted
 from gapmix.selection.effort import EFFORTS
+from gapmix.selection.sizes import RIDGE
 from gapmix.structures import STRUCTURES, suit
 
 # Parameters that mean the same in GaussianMixture and are handed on to it.
@@ -42,7 +43,7 @@ class MixtureBased(GlanceMixin, BaseEstimator):
     covariance_type: str = "auto"
     n_factors: int | str = "auto"
     tol: float = 1e-3
-    reg_covar: float = 1e-6
+    reg_covar: float | str = "auto"
     max_iter: int = 100
     n_init: int = 1
     shrinkage: float | str = "auto"
@@ -94,8 +95,14 @@ class MixtureBased(GlanceMixin, BaseEstimator):
         kind = self.covariance_type
         if checks.is_auto(kind):
             kind = suit(*shape)
+        return GaussianMixture(
+            covariance_type=kind, n_factors=self.n_factors, **self.hand_on()
+        )._spec()
+
+    def hand_on(self, reg_covar: float = RIDGE) -> dict[str, Any]:
+        """Return the parameters of a mixture; `reg_covar` is what 'auto' found, if it is asked."""
         handed = {name: getattr(self, name) for name in HANDED_ON}
-        return GaussianMixture(covariance_type=kind, n_factors=self.n_factors, **handed)._spec()
+        return handed | {"reg_covar": reg_covar} if checks.is_auto(self.reg_covar) else handed
 
     def _running(self) -> Running:
         return Running(self.n_jobs, verbose=self.verbose)
@@ -111,16 +118,17 @@ class MixtureBased(GlanceMixin, BaseEstimator):
             self._running(),
             EFFORTS[self.effort],
             self.n_factors,
+            seeks_ridge=checks.is_auto(self.reg_covar) and checks.is_auto(self.n_components),
         )
 
-    def _to_mixture(self, fitted: Fitted, seed: int) -> GaussianMixture:
+    def _to_mixture(self, fitted: Fitted, seed: int, reg_covar: float) -> GaussianMixture:
         """Return a fitted mixture as an estimator of its own."""
         mixture = GaussianMixture(
             random_state=seed,
             n_jobs=self.n_jobs,
             verbose=1 if self.verbose in (2, 3) else 0,
             categorical_features=self.categorical_features,
-            **{name: getattr(self, name) for name in HANDED_ON},
+            **self.hand_on(reg_covar),
         )
         structure = STRUCTURES[fitted.parameters.structure]
         mixture.set_params(

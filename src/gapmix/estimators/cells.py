@@ -87,7 +87,7 @@ class CellsMixin(MixtureBased):
         self.passed_: dict[Any, str] = {}
         self.heads_, self.trust_ = None, np.ones(d)
         self.hidden_error_: float | None = None
-        self.mixture_ = self._to_mixture(fitted, wanted.seed)
+        self.mixture_ = self._to_mixture(fitted, wanted.seed, wanted.spec.reg_covar)
         store_shapes(self, ())
         self.calibration_: np.ndarray | None = None
         self.indicated_ = np.empty(0, dtype=int)

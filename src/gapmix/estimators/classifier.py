@@ -30,7 +30,7 @@ from gapmix.heads.features import make_features
 from gapmix.heads.fitting import fit_heads
 from gapmix.heads.learners import choose_learners, predict_levels
 from gapmix.heads.using import Heads
-from gapmix.selection.choose import Task, Wanted, choose
+from gapmix.selection.choose import Task, Wanted, as_chosen, choose
 from gapmix.selection.classes import (
     find_exponent,
     join_classes,
@@ -83,7 +83,9 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         than five rows for each.
     n_factors : int or 'auto', default='auto'
         Number of factors, for 'factor' and 'ppca'. 'auto' chooses it like `n_components`.
-    tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
+    reg_covar : float or 'auto', default='auto'
+        Ridge, as in :class:`gapmix.GaussianMixtureImputer`, chosen for each class on hidden rows.
+    tol, max_iter, n_init, solver, accelerate, n_jobs
         As in :class:`gapmix.GaussianMixture`.
     shrinkage, mean_shrinkage : float or 'auto', default='auto'
         Prior weights, in rows, of the pooled covariance, and of the mean of the class for the mean
@@ -204,20 +206,24 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         if self.use_unlabelled and (code < 0).any():
             loose = Task(x[code < 0], weight[code < 0], names, n_levels=n_levels)
             learns = self.priors is None
+            alike = [as_chosen(wanted, each) for each in chosen]
             fits, priors = share_out(
-                wanted, loose, tasks, fits, priors, exponent, learns_priors=learns
+                alike, loose, tasks, fits, priors, exponent, learns_priors=learns
             )
             warn_of_stops(fitted.advice for fitted in fits)
         self.classes_ = classes
         self.mixtures_ = [
-            self._to_mixture(fitted, wanted.seed + c) for c, fitted in enumerate(fits)
+            self._to_mixture(fitted, wanted.seed + c, chosen[c].reg_covar)
+            for c, fitted in enumerate(fits)
         ]
         warn_of_rare(self.mixtures_, names, of=" of a class")
         self.selection_ = [each.candidates for each in chosen]
         self.priors_ = priors
         self.exponent_ = exponent
         named = np.column_stack([x, np.where(code < 0, np.nan, code)])
-        self.heads_ = self._fit_heads(wanted, Task(named, weight, [*names, "the label"]), fits)
+        ridge = float(np.median([each.reg_covar for each in chosen]))
+        joint = wanted._replace(spec=wanted.spec._replace(reg_covar=ridge))
+        self.heads_ = self._fit_heads(joint, Task(named, weight, [*names, "the label"]), fits)
         self.n_iter_ = max(fitted.n_iter for fitted in fits)
         return self
 

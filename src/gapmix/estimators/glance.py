@@ -13,6 +13,7 @@ from gapmix.estimators.levels import dict_levels
 from gapmix.estimators.passing import model_kinds
 from gapmix.plan.patterns import count_rows
 from gapmix.selection.effort import EFFORTS
+from gapmix.selection.sizes import list_sizes_once
 from gapmix.structures import STRUCTURES, WIDEST
 from gapmix.wording import count, say_doubted
 
@@ -59,7 +60,7 @@ def glance(estimator: Any) -> str:
     tried = getattr(estimator, "selection_", ())
     if tried:
         kept = ", ".join(str(each.n_components) for each in tried if each.share > 0)
-        sizes = ", ".join(str(each.n_components) for each in tried)
+        sizes = ", ".join(str(each.n_components) for each in list_sizes_once(tried))
         rows.insert(1, ("Sizes tried", f"{sizes}; kept: {kept}"))
         if list_united(estimator):
             first, end = best_part(estimator)

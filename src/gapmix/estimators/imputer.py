@@ -41,7 +41,7 @@ from gapmix.kinds import (
     look,
     to_possible,
 )
-from gapmix.selection.choose import Task, choose
+from gapmix.selection.choose import Task, as_chosen, choose
 from gapmix.selection.sizes import nominal_coverage
 from gapmix.shapes import forward_table
 
@@ -106,7 +106,11 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         than five rows for each.
     n_factors : int or 'auto', default='auto'
         Number of factors, for 'factor' and 'ppca'. 'auto' chooses it like `n_components`.
-    tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
+    reg_covar : float or 'auto', default='auto'
+        Ridge, as in :class:`gapmix.GaussianMixture`. 'auto' is 1e-6. If `n_components` is 'auto'
+        too and there are fewer than 30 rows for each column, it takes the best of 1e-6, 1e-3, 0.01,
+        0.03, 0.1 and 0.3 on hidden cells.
+    tol, max_iter, n_init, solver, accelerate, n_jobs
         As in :class:`gapmix.GaussianMixture`.
     shrinkage, mean_shrinkage : float or 'auto', default='auto'
         Prior weights, in rows, of the pooled covariance and of the overall mean, as in
@@ -122,8 +126,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         The fitted mixture of the columns and, with `use_target`, the targets after them. Columns
         are transformed as in `column_shapes_`.
     selection_ : tuple of Candidate
-        What 'auto' tried: n_components, error, log_score, n_iter, seconds, share, loss. Empty if
-        the number of components was given, with 'quick', and with fewer than 20 rows.
+        What 'auto' tried: n_components, error, log_score, n_iter, seconds, share, loss, n_factors,
+        reg_covar. Empty if the number of components was given.
         `pandas.DataFrame(imputer.selection_)` shows it as a table.
     calibration_ : ndarray of shape (n_features, n_coverages), or None
         Coverage to ask of the model for coverages from 0 to 1, found on hidden cells of each
@@ -282,11 +286,13 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         self.indicated_ = np.flatnonzero(self.add_indicator & np.isnan(known).any(axis=0))
         for name in ("columns_", "_cells"):  # of another table
             self.__dict__.pop(name, None)
-        self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
+        self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed, chosen.reg_covar)
         warn_of_rare([self.mixture_], all_names)
         store_shapes(self, shapes)
         self.selection_ = chosen.candidates
-        self.heads_ = learn_heads(self, wanted, task._replace(shapes=shapes), chosen)
+        self.heads_ = learn_heads(
+            self, as_chosen(wanted, chosen), task._replace(shapes=shapes), chosen
+        )
         told = chosen.calibration
         self.calibration_ = None if told is None else told[: x.shape[1]]
         self.trust_ = np.ones(x.shape[1]) if chosen.trust is None else chosen.trust[: x.shape[1]]

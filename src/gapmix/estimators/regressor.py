@@ -27,7 +27,7 @@ from gapmix.estimators.warning import warn_codes, warn_of_unknown
 from gapmix.fitting.matrix import check_reach
 from gapmix.heads.fitting import fit_heads
 from gapmix.heads.learners import choose_learners
-from gapmix.selection.choose import Task, choose
+from gapmix.selection.choose import Task, as_chosen, choose
 
 
 class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
@@ -60,7 +60,9 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         than five rows for each.
     n_factors : int or 'auto', default='auto'
         Number of factors, for 'factor' and 'ppca'. 'auto' chooses it like `n_components`.
-    tol, reg_covar, max_iter, n_init, solver, accelerate, n_jobs
+    reg_covar : float or 'auto', default='auto'
+        Ridge, as in :class:`gapmix.GaussianMixtureImputer`.
+    tol, max_iter, n_init, solver, accelerate, n_jobs
         As in :class:`gapmix.GaussianMixture`.
     shrinkage, mean_shrinkage : float or 'auto', default='auto'
         Prior weights, in rows, of the pooled covariance and of the overall mean, as in
@@ -75,7 +77,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     mixture_ : GaussianMixture
         The joint density: the columns of X, then those of y.
     selection_ : tuple of Candidate
-        What 'auto' tried; empty if the number of components was given, and with 'quick'.
+        What 'auto' tried; empty if the number of components was given.
     heads_ : Heads or None
         What refines the mixture: `heads_.heads` has a record for each target with its weight, from
         0 to 1, and the error before and after.
@@ -166,8 +168,9 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         self.heads_ = None
         if asked is not None:
             learners = choose_learners(asked, wanted.seed)
-            self.heads_ = fit_heads(wanted, task, chosen.fitted, learners, at_end.tolist())
-        self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
+            alike = as_chosen(wanted, chosen)
+            self.heads_ = fit_heads(alike, task, chosen.fitted, learners, at_end.tolist())
+        self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed, chosen.reg_covar)
         warn_of_rare([self.mixture_], all_names)
         self.selection_ = chosen.candidates
         self.n_components_ = len(self.mixture_.weights_)

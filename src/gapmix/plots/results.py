@@ -10,7 +10,7 @@ import numpy as np
 
 from gapmix.evaluate.scores import COVERAGES, Evaluation, Overall
 from gapmix.plots.canvas import EDGE, FILLED, GAP, RULE, SHOWN, open_axes
-from gapmix.selection.sizes import Candidate
+from gapmix.selection.sizes import Candidate, list_sizes_once
 from gapmix.wording import count, label, listed
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _read_candidates(estimator: Any) -> tuple[Candidate, ...]:
             "selection_ is empty: the number of components was given, not chosen. Fit with "
             "n_components='auto'."
         )
-    return tuple(tried)
+    return list_sizes_once(tuple(tried))
 
 
 def draw_candidates(ax: Axes, tried: tuple[Candidate, ...], values: list[float]) -> None:

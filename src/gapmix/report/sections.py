@@ -18,7 +18,7 @@ from gapmix.report.pictures import (
     draw_selection,
 )
 from gapmix.report.subject import MAX_TABLE, Subject
-from gapmix.selection.sizes import Candidate
+from gapmix.selection.sizes import Candidate, list_sizes_once
 from gapmix.wording import count, label, listed, percent, signed
 
 MAX_PATTERNS, MAX_PATTERN_COLUMNS = 15, 20
@@ -159,7 +159,7 @@ def _write_together(facts: TableFacts, names: list[str]) -> dict[str, Any]:
 
 def write_model(facts: ModelFacts, subject: Subject) -> dict[str, Any]:
     """Return what the model found."""
-    mixture, tried = subject.imputer.mixture_, tuple(subject.imputer.selection_)
+    mixture, tried = subject.imputer.mixture_, list_sizes_once(tuple(subject.imputer.selection_))
     several = len(facts.profiles) > 1
     return {
         "finding": _tell_model(facts),

@@ -24,7 +24,7 @@ from gapmix.selection import judging, sizes
 from gapmix.selection.effort import EFFORTS, Effort, Spend, count_iterations
 from gapmix.selection.hiding import hide, hide_rows
 from gapmix.selection.judging import Hidden, Told
-from gapmix.selection.sizes import Candidate
+from gapmix.selection.sizes import Candidate, Size
 from gapmix.shapes import Shape, forward_table
 from gapmix.structures import STRUCTURES, name_structure
 from gapmix.structures.mixtures import (
@@ -68,6 +68,7 @@ class Wanted(NamedTuple):
     running: Running
     effort: Effort = EFFORTS["default"]
     n_factors: int | str = 0  # a number, or 'auto', if covariances have factors
+    seeks_ridge: bool = False  # whether a larger ridge than the spec's may be taken
 
 
 class Chosen(NamedTuple):
@@ -82,6 +83,7 @@ class Chosen(NamedTuple):
     calibration: np.ndarray | None = None  # see sizes.calibrate_intervals
     trust: np.ndarray | None = None  # (D,) see judging.find_trust
     error: float | None = None  # of hidden numbers as they are filled in the end, in deviations
+    reg_covar: float = sizes.RIDGE  # of the largest share
 
 
 def read_rows(task: Task, spec: Spec) -> Matrix:
@@ -144,14 +146,16 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
         known = int((~np.isnan(task.x)).any(axis=0).sum())
         number = wanted.n_factors
         factors = sizes.list_factors(n_rows, known) if number == "auto" else [int(number)]
-    # A class holds rows out to calibrate by, even if there is nothing to choose.
-    holds_out = task.whole_rows and n_rows >= ROWS_TO_HOLD_OUT * tried[0]
+    # Something is hidden to calibrate by, even if there is no size to choose.
+    calibrates = wanted.n_components == "auto"
+    if task.whole_rows:
+        calibrates = n_rows >= ROWS_TO_HOLD_OUT * tried[0]
     with showing(wanted.running.verbose), comparing(tried):
-        if len(tried) > 1 or len(factors) > 1 or holds_out:
+        if len(tried) > 1 or len(factors) > 1 or calibrates:
             return _compare(wanted, task, tried, factors)
-        only = _with_factors(wanted, factors[0])
+        only = _with(wanted, factors[0], wanted.spec.reg_covar)
         fitted = fit_size(only, tried[0], read_rows(task, wanted.spec), task)
-        return Chosen(fitted, (), (fitted.advice,))
+        return Chosen(fitted, (), (fitted.advice,), reg_covar=wanted.spec.reg_covar)
 
 
 def find_factors(wanted: Wanted, task: Task) -> int:
@@ -160,10 +164,10 @@ def find_factors(wanted: Wanted, task: Task) -> int:
     return STRUCTURES[chosen.fitted.parameters.structure].n_factors
 
 
-def _with_factors(wanted: Wanted, n_factors: int) -> Wanted:
-    """Return what is wanted with so many factors, if covariances have any."""
+def _with(wanted: Wanted, n_factors: int, ridge: float) -> Wanted:
+    """Return what is wanted with so many factors, if covariances have any, and a ridge."""
     kind = name_structure(wanted.spec.covariance_type, n_factors)
-    return wanted._replace(spec=wanted.spec._replace(covariance_type=kind))
+    return wanted._replace(spec=wanted.spec._replace(covariance_type=kind, reg_covar=ridge))
 
 
 def _compare(wanted: Wanted, task: Task, tried: list[int], factors: list[int]) -> Chosen:
@@ -173,36 +177,44 @@ def _compare(wanted: Wanted, task: Task, tried: list[int], factors: list[int]) -
     cells = judging.hide_from(sample.x, sample.weight, hidden, sample.n_levels)
     shown = sample._replace(x=np.where(hidden, np.nan, sample.x))
     matrix = read_rows(shown, wanted.spec)  # one for all sizes
-    fits: dict[tuple[int, int], Fitted] = {}
-    told: dict[tuple[int, int], Told] = {}
+    fits: dict[Size, Fitted] = {}
+    told: dict[Size, Told] = {}
 
-    def judge(n_components: int, n_factors: int) -> Candidate:
+    def judge(n_components: int, n_factors: int, ridge: float) -> Candidate:
         began = time.perf_counter()
-        this = _with_factors(wanted, n_factors)
+        this = _with(wanted, n_factors, ridge)
         fitted = _fit_within(this, n_components, matrix, task, wanted.effort.compared)
         if wanted.n_factors == "auto":
             fitted = fitted._replace(parameters=without_idle(fitted.parameters))
         n_factors = STRUCTURES[fitted.parameters.structure].n_factors
-        size = n_components, n_factors
+        size = Size(n_components, n_factors, ridge)
         answer = judging.ask(model_of(fitted, task, wanted.running.n_jobs), cells)
         fits[size], told[size] = fitted, answer
         loss = -answer.log_score if task.whole_rows else judging.measure_loss(cells, answer)
         error = judging.measure_error(cells, answer.mean)
         seconds = time.perf_counter() - began
         found = n_components, error, answer.log_score, fitted.n_iter, seconds
-        candidate = Candidate(*found, loss=loss, n_factors=n_factors)
+        candidate = Candidate(*found, loss=loss, n_factors=n_factors, reg_covar=ridge)
         if wanted.running.verbose:
             logger.info(
-                "%d components: error of hidden cells %.4f standard deviations, log score %.4f, "
+                "%d component%s%s: error of hidden cells %.4f standard deviations, log score %.4f, "
                 "%d iterations, %.1f s",
-                *found,
+                n_components,
+                "s" * (n_components > 1),
+                f", ridge {ridge:g}" * (ridge > wanted.spec.reg_covar),
+                *found[1:],
             )
         return candidate
 
     # What brings nothing on a small part of the rows may do so on all of them.
     many = len(sample.x) >= SHARE_TO_FORESEE * len(task.x)
     foresees = wanted.effort.foresees and many
-    grown = _grow(tried, factors, judge, len(sample.x), foresees=foresees)
+    plain = partial(judge, ridge=wanted.spec.reg_covar)
+    grown = _grow(tried, factors, plain, len(sample.x), foresees=foresees)
+    if _may_need_ridge(wanted, shown):
+        grown += sizes.grow_ridge(
+            grown, lambda size, ridge: judge(size, 0, ridge), average=wanted.average
+        )
     best = sizes.choose_best(grown, average=wanted.average)
     of_best = [told[sizes.size_of(each)] for each in best]
     shares = None if task.whole_rows else judging.find_shares(cells, of_best)
@@ -226,7 +238,24 @@ def _compare(wanted: Wanted, task: Task, tried: list[int], factors: list[int]) -
     united = _unite(parts, weights / wanted.effort.n_starts, whole, wanted.running.n_jobs)
     advice = tuple(each.advice for each in parts)
     found = Chosen(united, candidates, advice, blind, cells.x, cells.weight, calibration)
-    return found._replace(trust=trust, error=error)
+    largest = max(kept, key=lambda each: each.share)
+    return found._replace(trust=trust, error=error, reg_covar=largest.reg_covar)
+
+
+def as_chosen(wanted: Wanted, chosen: Chosen) -> Wanted:
+    """Return what is wanted with the ridge that was chosen, to fit the mixture again."""
+    return wanted._replace(spec=wanted.spec._replace(reg_covar=chosen.reg_covar))
+
+
+def _may_need_ridge(wanted: Wanted, shown: Task) -> bool:
+    """Tell whether columns are many for the rows that show them, and a ridge can be added."""
+    if not (wanted.seeks_ridge and STRUCTURES[wanted.spec.covariance_type].HAS_AXES):
+        return False
+    numbers = (
+        np.ones(shown.x.shape[1], dtype=bool) if shown.n_levels is None else shown.n_levels < 1
+    )
+    known = (~np.isnan(shown.x[:, numbers])).mean(axis=0)
+    return _count_rows(shown) * float(known.mean()) < sizes.ROWS_PER_COLUMN * (known > 0).sum()
 
 
 def _grow(
@@ -243,7 +272,7 @@ def _grow(
         grown = sizes.grow_factors(factors, lambda n_factors: judge(tried[0], n_factors))
         [found] = sizes.choose_best(grown, average=False)
         factors = [found.n_factors]
-    known, [n_factors] = {sizes.size_of(each): each for each in grown}, factors
+    known, [n_factors] = {(each.n_components, each.n_factors): each for each in grown}, factors
     fewest = sizes.ROWS_PER_FACTOR * n_factors  # rows of a component
     more = sizes.grow(
         [size for size in tried if size == tried[0] or size * fewest <= n_rows],
@@ -251,7 +280,7 @@ def _grow(
         1 if n_factors else sizes.PATIENCE,
         foresees=foresees,
     )
-    return grown + tuple(each for each in more if sizes.size_of(each) not in known)
+    return grown + tuple(each for each in more if each not in grown)
 
 
 def _find_trust(
@@ -272,7 +301,7 @@ def _fit_all(
     wanted: Wanted,
     whole: Matrix,
     task: Task,
-    fits: dict[tuple[int, int], Fitted],
+    fits: dict[Size, Fitted],
     kept: Candidate,
 ) -> list[Fitted]:
     """Return mixtures of a size that is kept, fitted to all cells.
@@ -282,7 +311,7 @@ def _fit_all(
     always have a start of their own: it is near the end, and has those that fewer cells hid.
     """
     size, spend = kept.n_components, wanted.effort.kept
-    wanted = _with_factors(wanted, kept.n_factors)
+    wanted = _with(wanted, kept.n_factors, kept.reg_covar)
     far = _count_iterations(wanted, spend, whole, size) < wanted.spec.max_iter
     far &= not kept.n_factors
     starts = [wanted._replace(seed=wanted.seed + i) for i in range(wanted.effort.n_starts)]
@@ -327,19 +356,14 @@ def _hide(task: Task, rng: np.random.Generator) -> np.ndarray:
 def _calibrate(model: Density, sample: Task, cells: Hidden) -> np.ndarray | None:
     """Return how to ask for intervals so that they hold what they should, judged by hidden cells.
 
-    (D, N_QUANTILES); columns that do not vary, and categories, say nothing about it.
+    (D, N_QUANTILES); columns that do not vary, and categories, say nothing about it. With too few
+    rows for any cell to be hidden, intervals are as wide as so few rows let expect.
     """
     varies = cells.spread > 0
-    judged = cells.hidden & varies
-    row = np.flatnonzero(judged.any(axis=1))
-    if not row.size:
+    if not varies.any():
         return None
-    ends = [cells.x[row]]
-    if sample.possible is not None:
-        low, high = find_spans(sample.possible, ends[0])
-        ends = [low] if np.array_equal(low, high, equal_nan=True) else [low, high]
-    below = [density.distribution(model, cells.shown[row], each)[judged[row]] for each in ends]
-    widths = np.maximum(np.maximum(2.0 * below[0] - 1.0, 1.0 - 2.0 * below[-1]), 0.0)
+    judged = cells.hidden & varies
+    widths = _find_widths(model, sample, cells, judged)
     at, column = np.nonzero(judged)
     known = sample.weight @ ~np.isnan(sample.x[:, varies]) / sample.weight.sum()  # share of cells
     n_rows = _count_rows(sample) * float(known.mean())
@@ -352,6 +376,19 @@ def _calibrate(model: Density, sample: Task, cells: Hidden) -> np.ndarray | None
     return np.stack(
         [sizes.calibrate_intervals(*each, common) for each in zip(own, weight, strict=True)]
     )
+
+
+def _find_widths(model: Density, sample: Task, cells: Hidden, judged: np.ndarray) -> np.ndarray:
+    """Return the coverage to ask for that an interval just holds the value, for `judged` cells."""
+    row = np.flatnonzero(judged.any(axis=1))
+    if not row.size:
+        return np.empty(0)
+    ends = [cells.x[row]]
+    if sample.possible is not None:
+        low, high = find_spans(sample.possible, ends[0])
+        ends = [low] if np.array_equal(low, high, equal_nan=True) else [low, high]
+    below = [density.distribution(model, cells.shown[row], each)[judged[row]] for each in ends]
+    return np.maximum(np.maximum(2.0 * below[0] - 1.0, 1.0 - 2.0 * below[-1]), 0.0)
 
 
 def _count_rows(task: Task) -> int:

@@ -65,7 +65,7 @@ def find_exponent(chosen: Sequence[Chosen], priors: np.ndarray, n_jobs: int | No
 
 
 def share_out(
-    wanted: Wanted,
+    wanted: Sequence[Wanted],
     loose: Task,
     tasks: Sequence[Task],
     fits: Sequence[Fitted],
@@ -77,14 +77,15 @@ def share_out(
     """Share rows without a label among the classes by their probabilities, and fit again.
 
     This is EM once more, with the label as what is missing: every round raises the likelihood
-    of labelled and unlabelled rows together when densities are not raised to a power.
+    of labelled and unlabelled rows together when densities are not raised to a power. What is
+    `wanted` is of each class.
     """
     fits = list(fits)
     share = np.zeros((len(loose.x), len(tasks)))
     own = np.array([task.weight.sum() for task in tasks])
     for _ in range(MAX_ROUNDS):
         before = share
-        models = [density_of(fitted, wanted.running.n_jobs) for fitted in fits]
+        models = [density_of(fitted, wanted[0].running.n_jobs) for fitted in fits]
         share = softmax(exponent * score_classes(models, loose.x) + np.log(priors), axis=1)
         if np.abs(share - before).mean() < SMALLEST_CHANGE:
             break
@@ -95,7 +96,7 @@ def share_out(
             )
             size = len(fits[c].parameters.weights)
             kind = fits[c].parameters.structure
-            same = wanted._replace(spec=wanted.spec._replace(covariance_type=kind))
+            same = wanted[c]._replace(spec=wanted[c].spec._replace(covariance_type=kind))
             fits[c] = fit_size(same, size, read_rows(together, same.spec), together, fits[c])
         if learns_priors:
             totals = own + loose.weight @ share

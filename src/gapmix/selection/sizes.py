@@ -17,6 +17,9 @@ SIZES = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 ROWS_PER_COMPONENT = 10  # sizes with fewer rows for a component are not tried
 FACTORS = (5, 13, 34, 89)  # too many do no harm: shrinkage leaves some without loadings
 ROWS_PER_FACTOR = 1.5  # more factors than this leaves are not tried
+RIDGE = 1e-6  # relative to the variances of the columns: enough to hold covariances above 0,
+RIDGES = (1e-3, 0.01, 0.03, 0.1, 0.3)  # and those that few rows for each column may need
+ROWS_PER_COLUMN = 30  # with more, covariances need none of them
 PATIENCE = 2  # sizes in a row that may bring no gain over the best one so far
 SMALLEST_GAIN = 0.0025  # of the loss: less is not worth a larger size,
 SMALLEST_LOG_GAIN = 0.01  # and of the log score, in nats of a cell
@@ -26,6 +29,14 @@ ROUNDING = 1e-9  # of shares that are added up
 N_QUANTILES = 201  # of the widths that calibrate intervals
 PRIOR_CELLS = 100  # what expected widths count for beside them
 LARGEST_COVERAGE = 1.0 - 1e-9
+
+
+class Size(NamedTuple):
+    """What candidates differ by."""
+
+    n_components: int
+    n_factors: int
+    reg_covar: float
 
 
 class Candidate(NamedTuple):
@@ -48,6 +59,7 @@ class Candidate(NamedTuple):
     share: float = 0.0  # weight in the united mixture; 0 if left out
     loss: float = 0.0  # what sizes are compared by: see `judging.measure_loss`
     n_factors: int = 0  # of each component, if covariances have factors
+    reg_covar: float = RIDGE  # added to covariances, relative to the variances of the columns
 
 
 def list_sizes(n_rows: int, max_components: int | None) -> list[int]:
@@ -145,7 +157,7 @@ def grow_factors(
 def choose_best(tried: tuple[Candidate, ...], *, average: bool) -> list[Candidate]:
     """Return the few of smallest loss, the best first, or the best alone.
 
-    Of those with as many components, whose factors are more or fewer, only the best counts.
+    Of those with as many components, whose factors or ridges differ, only the best counts.
     """
     ordered = sorted(tried, key=lambda each: each.loss)
     best = {each.n_components: each for each in reversed(ordered)}
@@ -164,9 +176,38 @@ def share(
     return tuple(each._replace(share=of_size.get(size_of(each), 0.0)) for each in tried)
 
 
-def size_of(candidate: Candidate) -> tuple[int, int]:
-    """Return the numbers of components and of factors."""
-    return candidate.n_components, candidate.n_factors
+def size_of(candidate: Candidate) -> Size:
+    """Return what a candidate was fitted with."""
+    return Size(candidate.n_components, candidate.n_factors, candidate.reg_covar)
+
+
+def list_sizes_once(tried: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """Return candidates to show: of those that differ by their ridge alone, the best one."""
+    best: dict[tuple[int, int], Candidate] = {}
+    for each in tried:
+        size = each.n_components, each.n_factors
+        best[size] = min(best.get(size, each), each, key=lambda one: one.loss)
+    return tuple(best.values())
+
+
+def grow_ridge(
+    grown: tuple[Candidate, ...], judge: Callable[[int, float], Candidate], *, average: bool
+) -> tuple[Candidate, ...]:
+    """Return candidates with larger ridges: of the best size while it gains, then of the others.
+
+    Where there are few rows for each column, covariances show relations that are not there.
+    """
+    best, *others = choose_best(grown, average=average)
+    tried: list[Candidate] = []
+    for ridge in RIDGES:
+        tried.append(judge(best.n_components, ridge))
+        last = [each.loss for each in (best, *tried)][-PATIENCE - 1 :]
+        if len(tried) >= PATIENCE and min(last) == last[0]:
+            break
+    found = min((best, *tried), key=lambda each: each.loss)
+    if found is best:
+        return tuple(tried)
+    return (*tried, *(judge(each.n_components, found.reg_covar) for each in others))
 
 
 def list_factors(n_rows: int, d: int) -> list[int]:
