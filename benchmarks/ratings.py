@@ -4,7 +4,8 @@ python -m benchmarks.ratings FILE [--seeds 101 102 103]
 
 FILE is `gcimpute/data/movielens1m_top501.csv` of the source distribution of gcimpute, a package on
 PyPI. As in its tutorial, the 400 films with the most ratings are kept, then users with 150 ratings
-or more; a tenth of the ratings is hidden. Cells are drawn as there: seed 101 is its own split.
+or more; a tenth of the ratings is hidden. Cells are drawn as there; a copy of the
+tutorial has seed 101.
 """
 
 from __future__ import annotations
