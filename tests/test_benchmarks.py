@@ -9,7 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import categories, contestants, growth, iteration, peers, report, run, timing
+from benchmarks import (
+    categories,
+    contestants,
+    factors,
+    growth,
+    iteration,
+    peers,
+    report,
+    run,
+    timing,
+)
 from benchmarks.problems import JOBS, SHAPES, Problem, make_named, scaled_rows
 from sklearn.exceptions import ConvergenceWarning
 
@@ -235,3 +245,10 @@ def test_what_categories_cost_is_measured_on_the_same_rows():
     assert np.array_equal(without.rows.x, with_them.rows.x)
     assert with_them.rows.codes.shape == (200, categories.CATEGORIES)
     assert (categories.measure(0.2, 1, 200, repeats=1) > 0).all()
+
+
+@pytest.mark.parametrize("how", [*factors.FITS])
+def test_wide_tables_are_filled_nearly_as_by_the_model_they_are_from(how):
+    line = factors.measure(200, 150, 3, how)
+    assert line.true < line.error < 1.05 * line.true
+    assert line.n_iter == 10 or how != "ten"

@@ -326,6 +326,20 @@ def test_evaluate_compares_ways_to_fill_hidden_cells(gapmix, tmp_path):
     assert gapmix(tmp_path, "evaluate", "in.csv", "--share", "1").code == 2
 
 
+def test_evaluate_ends_on_very_many_columns_and_fits_a_screen(gapmix, tmp_path):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(30, 1)) + 0.3 * rng.normal(size=(30, 501))
+    x[rng.random(x.shape) < 0.1] = np.nan
+    write_rows(tmp_path / "in.csv", x)
+    options = ("--components", "1", "--n-factors", "1", "--threads", "1", "--repeats", "1")
+    ran = gapmix(tmp_path, "evaluate", "in.csv", *options)
+    assert ran.code == 0, ran.err
+    assert "iterative is left out: its regressions would take hours on 501 columns" in ran.err
+    assert "--methods mean,k-NN,iterative,mixture compares all" in ran.err
+    assert "mixture" in ran.out
+    assert len(ran.out.splitlines()) < 45
+
+
 def test_plots_are_drawn_into_a_folder(gapmix, tmp_path):
     write_rows(tmp_path / "in.csv", make_rows(), ["a$b", "[/x]", "c"])
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "o.csv", "--plots", "pictures/new", *FIT)

@@ -359,3 +359,18 @@ def test_columns_missing_by_chance_are_not_said_to_be_missing_together():
         x[rng.random(x.shape) < 0.4] = np.nan
         found += bool(describe(x).pairs)
     assert found <= 2
+
+
+def make_wide(n=60, d=520):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 2)) @ rng.normal(size=(2, d)) + 0.5 * rng.normal(size=(n, d))
+    return np.where(rng.random(x.shape) < 0.1, np.nan, x)
+
+
+def test_what_is_judged_has_the_covariances_and_the_calibration_of_the_whole_table():
+    x = make_wide()
+    imputer = GaussianMixtureImputer(random_state=0).fit(x)
+    judged = contender(imputer, np.arange(30), [])
+    assert judged.covariance_type == imputer.mixture_.covariance_type == "factor"
+    assert [each.n_components for each in imputer.selection_ if each.share > 0] == [1]
+    assert len(judged.fit(x[:, :30]).selection_) > 1

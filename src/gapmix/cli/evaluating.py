@@ -14,7 +14,7 @@ from gapmix.cli.fitting import make_imputer, name_categories, rows_of
 from gapmix.cli.reading import read_table, require_columns
 from gapmix.cli.requests import Fitting, Reading, Watch
 from gapmix.evaluate.compare import MAX_ROWS, hide_and_score
-from gapmix.evaluate.contenders import beside_itself, default_imputers
+from gapmix.evaluate.contenders import beside_itself, default_imputers, leave_slow
 from gapmix.evaluate.levels import Calibration
 from gapmix.evaluate.ranking import Ranked
 from gapmix.evaluate.scores import ALONE, COVERAGES, OURS, Evaluation, Overall
@@ -72,7 +72,7 @@ def evaluate(
 ) -> Evaluated:
     """Hide a share of the known cells, several times, and compare ways to fill them.
 
-    `methods` are those compared; none stands for all.
+    `methods` are those compared; none stands for all, except 'iterative' on very many columns.
     """
     chosen = _choose(methods, fitting)
     watch.plan("reading", *chosen * repeats)
@@ -80,6 +80,11 @@ def evaluate(
     require_columns(table)
     schema, x = table.scan.schema, np.ascontiguousarray(table.scan.matrix)
     names, used = feature_names(schema), [schema.columns[j] for j in features(schema)]
+    every_method, chosen = chosen, chosen if methods else leave_slow(chosen, len(names))
+    if chosen != every_method:
+        watch.plan(*chosen * repeats)
+        text = f"iterative is left out: its regressions would take hours on {len(names):,} columns."
+        watch.note(Note(f"{text} --methods {','.join(every_method)} compares all."))
     varies = measure_spread(x) > 0
     columns = [names[f] for f in np.flatnonzero(varies)]
     if not columns:

@@ -16,7 +16,7 @@ from gapmix.estimators import checks
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.levels import dict_levels, to_levels
 from gapmix.estimators.validation import read_table
-from gapmix.evaluate.contenders import default_imputers
+from gapmix.evaluate.contenders import default_imputers, leave_slow
 from gapmix.evaluate.running import Judged, Truth, score
 from gapmix.evaluate.scores import Evaluation
 from gapmix.selection.hiding import MECHANISMS, hide
@@ -48,7 +48,8 @@ def hide_and_score(
         The table; it may have gaps.
     imputers : dict or None, default=None
         Contenders, name to transformer with `fit_transform`; they are not changed. pandas and
-        polars frames reach them as frames. None takes `default_imputers()`.
+        polars frames reach them as frames. None takes `default_imputers()`, without 'iterative'
+        if there are more than 500 columns.
     mechanism : {'mcar', 'patterns', 'mar'}, default='mcar'
         What is hidden: any known cell with the same probability; in each row, what is missing in
         another random row, which imitates the real gaps; or, for 'mar', cells in rows with large
@@ -110,7 +111,8 @@ def hide_and_score(
     truth = _read(X, feature_names, max_rows, random, categorical_features)
     if imputers is None:
         mixed = categorical_features if truth.levels else False
-        imputers = default_imputers(seed, mixed=mixed)
+        usual = default_imputers(seed, mixed=mixed)
+        imputers = {name: usual[name] for name in leave_slow(usual, truth.x.shape[1])}
     place = _find_driver(driver, truth) if mechanism == "mar" else 0
     judged = None
     if columns is not None:

@@ -62,7 +62,8 @@ def contender(
 ) -> GaussianMixtureImputer:
     """Return an imputer with the same settings, not fitted, for some of the columns.
 
-    It tries no larger sizes than those that were kept: a part of the table needs no more.
+    It tries no larger sizes than those that were kept, as a part of the table needs no more, but
+    two at least: comparing them also sets intervals right. Covariances are as for the whole table.
     `categories` are the places of categories among the columns.
     """
     limits = imputer.bounds or {}
@@ -77,5 +78,7 @@ def contender(
     changed |= {"add_indicator": False, "verbose": 0, "categorical_features": categories or None}
     kept = [each.n_components for each in imputer.selection_ if each.share > 0]
     if kept:
-        changed["max_components"] = max(kept)
+        changed["max_components"] = max(2, *kept)
+    if imputer.covariance_type == "auto":
+        changed["covariance_type"] = imputer.mixture_.covariance_type
     return GaussianMixtureImputer(**{**imputer.get_params(deep=False), **changed})
