@@ -276,8 +276,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         wanted, task = self._wanted(joint.shape), Task(joint, weight, all_names, n_levels=n_levels)
         warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
         shapes = find_shapes(self, wanted, task)
-        ends = any_fraction(self.possible(drawn=True))
-        chosen = choose(wanted, task._replace(shapes=shapes, possible=ends))
+        task = task._replace(shapes=shapes, possible=any_fraction(self.possible(drawn=True)))
+        chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
         self.indicated_ = np.flatnonzero(self.add_indicator & np.isnan(known).any(axis=0))
         for name in ("columns_", "_cells"):  # of another table
@@ -286,8 +286,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         warn_of_rare([self.mixture_], all_names)
         store_shapes(self, shapes)
         self.selection_ = chosen.candidates
-        self.heads_ = learn_heads(self, wanted, task._replace(shapes=shapes), chosen)
-        told = chosen.calibration
+        self.heads_, told = learn_heads(self, wanted, task, chosen)
         self.calibration_ = None if told is None else told[: x.shape[1]]
         self.trust_ = np.ones(x.shape[1]) if chosen.trust is None else chosen.trust[: x.shape[1]]
         self.hidden_error_ = chosen.error

@@ -166,7 +166,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         self.heads_ = None
         if asked is not None:
             learners = choose_learners(asked, wanted.seed)
-            self.heads_ = fit_heads(wanted, task, chosen.fitted, learners, at_end.tolist())
+            self.heads_ = fit_heads(wanted, task, chosen.fitted, learners, at_end.tolist()).heads
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed)
         warn_of_rare([self.mixture_], all_names)
         self.selection_ = chosen.candidates
