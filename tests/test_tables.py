@@ -155,10 +155,11 @@ def test_the_output_is_written_as_its_name_asks():
 
 def test_only_texts_are_guarded():
     texts = pl.Series(["=1", "+a", "-5", "-5,5", "-", "@", "\tx", "\rx", "a=1", None, "1e5", "+"])
+    texts.append(pl.Series(["--", "-1.234,5", "-5 %", "-2+3", "+A1", "-5%*A1"]))
     guarded, n_guarded = guard_formulas(texts, ",")
     changed = [new for old, new in zip(texts, guarded, strict=True) if old != new]
-    assert changed == ["'=1", "'+a", "'-", "'@", "'\tx", "'\rx", "'+"]
-    assert n_guarded == 7
+    assert changed == ["'=1", "'+a", "'@", "'\tx", "'\rx", "'-2+3", "'+A1", "'-5%*A1"]
+    assert n_guarded == 8
 
 
 # ------------------------------------------------------------------ files
