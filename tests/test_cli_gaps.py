@@ -139,3 +139,14 @@ def test_numbers_that_a_column_does_not_have_are_refused(gapmix, tmp_path):
     write_rows(tmp_path / "t.csv", x, note=["1.2.24" if i == 3 else "" for i in range(N)])
     ran = gapmix(tmp_path, "impute", "t.csv", "--numbers", "note")
     assert (ran.code, "row 4 has '1.2.24'" in ran.err) == (1, True), ran.err
+
+
+def test_columns_of_one_name_are_named_by_their_numbers(gapmix, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = enumerate(rng.normal(size=(N, 2)).round(2).tolist())
+    lines = [f"{a},{b},{a if i % 5 else ''}" for i, (a, b) in rows]
+    (tmp_path / "t.csv").write_text("a,b,a\n" + "\n".join(lines) + "\n")
+    ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", "--keep", "a (3)", *QUICK)
+    assert ran.code == 0, ran.err
+    assert "in options, say 'a (1)', 'a (3)'" in ran.err.replace("\n", " ")
+    assert (tmp_path / "o.csv").read_text() == (tmp_path / "t.csv").read_text()

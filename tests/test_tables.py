@@ -364,8 +364,11 @@ def test_roles_are_given_by_name():
         assign_roles(names, Roles(categories=("a",), leave_out=("a",)))
     with pytest.raises(CallError, match="is named by --categories and --numbers"):
         assign_roles(names, Roles(categories=("a",), numbers=("a",)))
-    with pytest.raises(CallError, match="2 columns have that name"):
+    with pytest.raises(
+        CallError, match=r"2 columns have that name. Use one of 'a \(1\)', 'a \(2\)'"
+    ):
         assign_roles(["a", "a"], Roles(id="a"))
+    assert assign_roles(["a", "a"], Roles(leave_out=("a (2)",))) == ["use", "pass"]
 
 
 def test_patterns_name_columns_and_names_count_more():

@@ -178,13 +178,16 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
                 f"empty, because nothing can be learned about {'them' if several else 'it'}."
             )
         )
-    twice = sorted({name for name in source.names if source.names.count(name) > 1})
+    twice = sorted({name for name in source.names if name and source.names.count(name) > 1})
     if twice:
+        labels = [
+            f"{twice[0]} ({j + 1})" for j, name in enumerate(source.names) if name == twice[0]
+        ]
         notes.append(
             Note(
                 f"The name{'s' if len(twice) > 1 else ''} {list_columns(twice)} "
                 f"{'are' if len(twice) > 1 else 'is'} used by more than one column. Each column is "
-                "used and keeps its name, but options cannot name it."
+                f"used and keeps its name; in options, say {list_columns(labels[:2])}."
             )
         )
     return notes
