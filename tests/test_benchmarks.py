@@ -9,7 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import categories, contestants, growth, iteration, peers, report, run, timing
+from benchmarks import (
+    categories,
+    contestants,
+    growth,
+    iteration,
+    peers,
+    possible,
+    report,
+    run,
+    timing,
+)
 from benchmarks.problems import JOBS, SHAPES, Problem, make_named, scaled_rows
 from sklearn.exceptions import ConvergenceWarning
 
@@ -235,3 +245,19 @@ def test_what_categories_cost_is_measured_on_the_same_rows():
     assert np.array_equal(without.rows.x, with_them.rows.x)
     assert with_them.rows.codes.shape == (200, categories.CATEGORIES)
     assert (categories.measure(0.2, 1, 200, repeats=1) > 0).all()
+
+
+def test_the_judge_of_filled_texts_finds_what_cannot_be():
+    whole = [str(i) for i in range(30)]
+    judge = possible.judge_column
+    assert judge([*whole, "", "?"], [*whole, "7", "29"]) == possible.Counts()
+    assert judge([*whole, ""], [*whole, "31"]).outside == 1
+    assert judge([*whole, ""], [*whole, "nan"]).outside == 1
+    assert judge([*whole, ""], [*whole, "7.5"]) == possible.Counts(fraction=1, digits=1)
+    assert judge([*whole, ""], [*whole[:-1], "29.0", "3"]).changed == 1
+    assert judge(["0", "2"] * 5 + [""], ["0", "2"] * 5 + ["1"]).unknown == 1
+    assert judge(["a", "b", "NA"], ["a", "b", "c"]).unknown == 1
+    shown = possible.Text(["x", "y"], [["1.5", ""], ["", "a"]])
+    filled = possible.Text(["x", "y"], [["1.5", ""], ["1.5", "a"]])
+    assert possible.judge(shown, filled, {"y": 1}) == possible.Counts()
+    assert possible.judge(shown, filled, {}).unnamed == 1
