@@ -111,7 +111,7 @@ def test_a_column_without_values_is_kept_and_named_in_a_warning(kind, n_componen
     frame = make_frame().assign(b=np.nan)
     message = (
         "Column 'b' has no observed value. It is kept, with mean 0 and variance 1: nothing can be "
-        "learned about it, and its gaps are filled with 0."
+        "learned about it, and its gaps in arrays are filled with 0."
     )
     mixture = GaussianMixture(n_components, covariance_type=kind, random_state=0)
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):

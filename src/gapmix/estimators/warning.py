@@ -47,7 +47,7 @@ def warn_of_unknown(known: np.ndarray, names: list[str]) -> None:
     )
     warn_user(
         f"{name_columns(unknown)} {has} no observed value. {it_is} kept, with mean 0 and variance "
-        f"1: nothing can be learned about {it}, and {its} gaps are filled with 0."
+        f"1: nothing can be learned about {it}, and {its} gaps in arrays are filled with 0."
     )
 
 
