@@ -111,7 +111,7 @@ def test_a_column_without_values_is_kept_and_named_in_a_warning(kind, n_componen
     frame = make_frame().assign(b=np.nan)
     message = (
         "Column 'b' has no observed value. It is kept, with mean 0 and variance 1: nothing can be "
-        "learned about it, and its gaps are filled with 0."
+        "learned about it, and its gaps in arrays are filled with 0."
     )
     mixture = GaussianMixture(n_components, covariance_type=kind, random_state=0)
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
@@ -226,9 +226,24 @@ def test_a_code_is_warned_of_and_kept_as_a_number():
 
 def test_nines_are_a_code_where_no_other_value_is_negative_however_wide_the_column():
     x = np.linspace(0, 5000, 60)[:, None].repeat(4, axis=1)
-    x[::6, :3] = [-999.0, -998.0, -99.0]
+    x[::6, :3] = [-999.0, -98.0, -99.0]
     x[1, 2] = -500.0
     assert [(code.column, code.value) for code in find_codes(x)] == [(0, -999.0)]
+
+
+def test_a_number_alone_where_others_lie_close_together_is_a_code_and_then_in_all_columns():
+    rng = np.random.default_rng(0)
+    pressure = np.round(rng.normal(130, 15, 300))
+    pressure[::20] = 0.0
+    rain = np.where(rng.random(300) < 0.5, 0.0, np.round(rng.gamma(2.0, 10.0, 300), 1))
+    visits, carbon = rng.poisson(3.0, 300).astype(float), rng.normal(3.0, 0.5, 300)
+    nitrogen, other = np.round(rng.gamma(2.0, 100.0, (2, 300)), -2)
+    carbon[::9] = nitrogen[::7] = -200.0
+    other[::7] = -5.0
+    x = np.column_stack([pressure, rain, visits, carbon, nitrogen, other])
+    found = [(code.column, code.value) for code in find_codes(x)]
+    assert found == [(0, 0.0), (3, -200.0), (4, -200.0)]
+    assert [code.column for code in find_codes(x[:, [4]])] == []
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

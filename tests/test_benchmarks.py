@@ -16,6 +16,7 @@ from benchmarks import (
     growth,
     iteration,
     peers,
+    possible,
     report,
     run,
     timing,
@@ -252,3 +253,19 @@ def test_wide_tables_are_filled_nearly_as_by_the_model_they_are_from(how):
     line = factors.measure(200, 150, 3, how)
     assert line.true < line.error < 1.05 * line.true
     assert line.n_iter == 10 or how != "ten"
+
+
+def test_the_judge_of_filled_texts_finds_what_cannot_be():
+    whole = [str(i) for i in range(30)]
+    judge = possible.judge_column
+    assert judge([*whole, "", "?"], [*whole, "7", "29"]) == possible.Counts()
+    assert judge([*whole, ""], [*whole, "31"]).outside == 1
+    assert judge([*whole, ""], [*whole, "nan"]).outside == 1
+    assert judge([*whole, ""], [*whole, "7.5"]) == possible.Counts(fraction=1, digits=1)
+    assert judge([*whole, ""], [*whole[:-1], "29.0", "3"]).changed == 1
+    assert judge(["0", "2"] * 5 + [""], ["0", "2"] * 5 + ["1"]).unknown == 1
+    assert judge(["a", "b", "NA"], ["a", "b", "c"]).unknown == 1
+    shown = possible.Text(["x", "y"], [["1.5", ""], ["", "a"]])
+    filled = possible.Text(["x", "y"], [["1.5", ""], ["1.5", "a"]])
+    assert possible.judge(shown, filled, {"y": 1}) == possible.Counts()
+    assert possible.judge(shown, filled, {}).unnamed == 1

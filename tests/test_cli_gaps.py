@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 from tests.smalltables import cells, write_rows
 
+from gapmix import GaussianMixtureImputer
 from gapmix.tables.marking import read_missing, write_missing
 from gapmix.tables.schema import CallError
 
@@ -139,3 +141,58 @@ def test_numbers_that_a_column_does_not_have_are_refused(gapmix, tmp_path):
     write_rows(tmp_path / "t.csv", x, note=["1.2.24" if i == 3 else "" for i in range(N)])
     ran = gapmix(tmp_path, "impute", "t.csv", "--numbers", "note")
     assert (ran.code, "row 4 has '1.2.24'" in ran.err) == (1, True), ran.err
+
+
+def test_codes_with_zeros_in_front_are_filled_with_codes(gapmix, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, 2)).round(2)
+    codes = ["" if i % 6 == 5 else ("02139", "10001", "90210")[i % 3] for i in range(N)]
+    mixed = ["" if i % 7 == 5 else "05" if i == 3 else str(1 + i % 40) for i in range(N)]
+    write_rows(tmp_path / "t.csv", x, ["a", "b"], zip=codes, month=mixed)
+    ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", *QUICK)
+    assert ran.code == 0, ran.err
+    assert "Column 'zip' has zeros before numbers, as in '02139'" in ran.err
+    filled = cells(tmp_path / "o.csv")[1:]
+    assert {row[2] for row in filled} == {"02139", "10001", "90210"}
+    assert all(row[3].isdecimal() for row in filled)  # one zero in front does not make codes
+    frame = pl.read_csv(tmp_path / "t.csv", schema_overrides={"zip": pl.String}).with_columns(
+        pl.col("zip").replace("", None)
+    )
+    imputer = GaussianMixtureImputer(1, max_iter=5, random_state=0).fit(frame)
+    assert imputer.column_kinds_["zip"] == "category"
+    assert imputer.impute_frame(frame)["zip"].to_list() == [row[2] for row in filled]
+    ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", "--numbers", "zip", *QUICK)
+    assert ran.code == 0, ran.err
+    assert "zeros" not in ran.err
+
+
+def test_numbers_with_separators_or_signs_are_pointed_at_and_never_lost(gapmix, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, 2)).round(2)
+    income = [f"{v:,.2f}" if i % 9 else "" for i, v in enumerate(rng.uniform(-2e3, 9e4, N))]
+    share = [f"{10 * (i % 5)}%" if i % 8 else "" for i in range(N)]
+    quoted = [f'"{text}"' for text in income]
+    write_rows(tmp_path / "t.csv", x, ["a", "b"], income=quoted, share=share)
+    ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", *QUICK)
+    assert ran.code == 0, ran.err
+    said = ran.err.replace("\n", " ")
+    assert "Column 'income' has numbers with separators or signs, as in '" in said
+    assert "It is passed through unfilled with 7 gaps." in said
+    assert "as in '10%'. It is used as a category." in said
+    filled = [*csv.reader((tmp_path / "o.csv").read_text().splitlines())][1:]
+    assert [row[2] for row in filled] == income
+    assert {row[3] for row in filled} == set(share) - {""}
+    ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", "--numbers", "income", *QUICK)
+    assert ran.code == 1
+    assert "which would be lost" in ran.err.replace("\n", " ")
+
+
+def test_columns_of_one_name_are_named_by_their_numbers(gapmix, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = enumerate(rng.normal(size=(N, 2)).round(2).tolist())
+    lines = [f"{a},{b},{a if i % 5 else ''}" for i, (a, b) in rows]
+    (tmp_path / "t.csv").write_text("a,b,a\n" + "\n".join(lines) + "\n")
+    ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", "--keep", "a (3)", *QUICK)
+    assert ran.code == 0, ran.err
+    assert "in options, say 'a (1)', 'a (3)'" in ran.err.replace("\n", " ")
+    assert (tmp_path / "o.csv").read_text() == (tmp_path / "t.csv").read_text()

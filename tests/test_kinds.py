@@ -215,3 +215,17 @@ def test_kinds_that_cannot_be_are_refused_before_the_fit(monkeypatch):
     monkeypatch.setattr("gapmix.estimators.imputer.choose", lambda *_: pytest.fail("it was fitted"))
     with pytest.raises(ValueError, match="not all of its values are whole"):
         GaussianMixtureImputer(1, column_kinds={"exact": "whole"}).fit(frame)
+
+
+def test_a_column_without_values_stays_empty_in_a_frame():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=40), "b": np.nan, "c": rng.normal(size=40)})
+    frame.loc[::5, "a"] = np.nan
+    before = frame.copy()
+    with pytest.warns(UserWarning, match="Column 'b' has no observed value"):
+        imputer = GaussianMixtureImputer(1, random_state=0).fit(frame)
+    filled = imputer.impute_frame(frame)
+    assert filled["b"].isna().all()
+    assert filled[["a", "c"]].notna().all(axis=None)
+    assert np.isfinite(imputer.transform(frame)).all()
+    pd.testing.assert_frame_equal(frame, before)

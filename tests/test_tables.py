@@ -155,10 +155,11 @@ def test_the_output_is_written_as_its_name_asks():
 
 def test_only_texts_are_guarded():
     texts = pl.Series(["=1", "+a", "-5", "-5,5", "-", "@", "\tx", "\rx", "a=1", None, "1e5", "+"])
+    texts.append(pl.Series(["--", "-1.234,5", "-5 %", "-2+3", "+A1", "-5%*A1"]))
     guarded, n_guarded = guard_formulas(texts, ",")
     changed = [new for old, new in zip(texts, guarded, strict=True) if old != new]
-    assert changed == ["'=1", "'+a", "'-", "'@", "'\tx", "'\rx", "'+"]
-    assert n_guarded == 7
+    assert changed == ["'=1", "'+a", "'@", "'\tx", "'\rx", "'-2+3", "'+A1", "'-5%*A1"]
+    assert n_guarded == 8
 
 
 # ------------------------------------------------------------------ files
@@ -363,8 +364,11 @@ def test_roles_are_given_by_name():
         assign_roles(names, Roles(categories=("a",), leave_out=("a",)))
     with pytest.raises(CallError, match="is named by --categories and --numbers"):
         assign_roles(names, Roles(categories=("a",), numbers=("a",)))
-    with pytest.raises(CallError, match="2 columns have that name"):
+    with pytest.raises(
+        CallError, match=r"2 columns have that name. Use one of 'a \(1\)', 'a \(2\)'"
+    ):
         assign_roles(["a", "a"], Roles(id="a"))
+    assert assign_roles(["a", "a"], Roles(leave_out=("a (2)",))) == ["use", "pass"]
 
 
 def test_patterns_name_columns_and_names_count_more():

@@ -52,7 +52,7 @@ class Problem(NamedTuple):
 
 def list_tables() -> list[str]:
     """Return the names of the tables that can be had here."""
-    return [*(path.stem for path in _files()), "abalone", *BUNDLED]
+    return [*(path.stem for path in find_files()), "abalone", *BUNDLED]
 
 
 def load_table(name: str) -> Table:
@@ -64,12 +64,13 @@ def load_table(name: str) -> Table:
         x = getattr(datasets, f"load_{name}")().data
         n_levels = np.zeros(x.shape[1], dtype=int)
     else:
-        x, n_levels = _read(next(path for path in _files() if path.stem == name))
+        x, n_levels = _read(next(path for path in find_files() if path.stem == name))
     varies = np.nanmax(x, axis=0) > np.nanmin(x, axis=0)
     return Table(x[:, varies], n_levels[varies])
 
 
-def _files() -> list[Path]:
+def find_files() -> list[Path]:
+    """Return the files of tables in `GAPMIX_DATA`."""
     root = os.environ.get("GAPMIX_DATA")
     return sorted((Path(root) / "tables").glob("*.csv")) if root else []
 

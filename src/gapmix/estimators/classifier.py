@@ -239,7 +239,7 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
             choose_learners(asked, wanted.seed),
             [self.n_features_in_],
             lambda shares: temper(shares, self.priors_, self.exponent_),
-        )
+        ).heads
 
     def _refuse_small_classes(self, classes: np.ndarray, tasks: list[Task]) -> None:
         """Raise an error that names a class with too few rows for a mixture."""

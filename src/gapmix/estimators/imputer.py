@@ -34,6 +34,7 @@ from gapmix.estimators.validation import (
 from gapmix.estimators.warning import warn_codes, warn_of_unknown
 from gapmix.fitting.matrix import check_reach
 from gapmix.kinds import (
+    EMPTY,
     ColumnValues,
     Possible,
     any_fraction,
@@ -179,7 +180,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
 
     Notes
     -----
-    A column without any value in training is kept and filled with 0, with a warning that names it.
+    A column without any value in training is kept and filled with 0, with a warning that names it;
+    `impute_frame` leaves it empty.
     Averaged mixtures have the shares that fill hidden cells best. In each row, those that explain
     the row better count more, so filled values, intervals, draws and densities all come from one
     model.
@@ -280,8 +282,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         wanted, task = self._wanted(joint.shape), Task(joint, weight, all_names, n_levels=n_levels)
         warn_of_unknown(weight @ ~np.isnan(joint) > 0, all_names)
         shapes = find_shapes(self, wanted, task)
-        ends = any_fraction(self.possible(drawn=True))
-        chosen = choose(wanted, task._replace(shapes=shapes, possible=ends))
+        task = task._replace(shapes=shapes, possible=any_fraction(self.possible(drawn=True)))
+        chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
         self.indicated_ = np.flatnonzero(self.add_indicator & np.isnan(known).any(axis=0))
         for name in ("columns_", "_cells"):  # of another table
@@ -290,10 +292,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         warn_of_rare([self.mixture_], all_names)
         store_shapes(self, shapes)
         self.selection_ = chosen.candidates
-        self.heads_ = learn_heads(
-            self, as_chosen(wanted, chosen), task._replace(shapes=shapes), chosen
-        )
-        told = chosen.calibration
+        self.heads_, told = learn_heads(self, as_chosen(wanted, chosen), task, chosen)
         self.calibration_ = None if told is None else told[: x.shape[1]]
         self.trust_ = np.ones(x.shape[1]) if chosen.trust is None else chosen.trust[: x.shape[1]]
         self.hidden_error_ = chosen.error
@@ -373,12 +372,14 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
 
         Cells get values that their column can have (`column_kinds_`): whole numbers where it has
         whole numbers, one of its values where it has few, and no more digits than it shows.
-        Observed values are never changed. Ids, dates and texts that are not part of the model stay
-        as they are, gaps included, with a warning from `fit`.
+        Observed values are never changed. Ids, dates and texts that are not part of the model, and
+        columns without any value, stay as they are, gaps included, with a warning from `fit`.
         """
         x, used = self._read(X), only_used(X, self.passed_)
         filled = to_possible(self.possible(), x, self._tell(x).mean)
-        done = restore_frame(self, used, x, filled, model_marks(self))
+        empty = [kind == EMPTY for kind in model_kinds(self).values()]
+        shown = np.where(empty, 0.0, x) if any(empty) else x  # as if these had no gaps
+        done = restore_frame(self, used, shown, filled, model_marks(self))
         return done if used is X else put_back(X, done)
 
     def score_samples(self, X: Any) -> np.ndarray:

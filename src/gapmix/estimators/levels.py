@@ -7,7 +7,7 @@ that was not there in training is missing to the mixture, and stays as it is in 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -125,8 +125,22 @@ def _is_category(series: Any, is_gap: IsGap) -> bool:
 
 
 def are_numbers(texts: Sequence[str]) -> bool:
-    """Tell whether texts are mostly numbers."""
-    return bool(texts) and sum(map(is_numeral, texts)) >= 0.5 * len(texts)
+    """Tell whether texts are mostly numbers, and not codes that look like these."""
+    mostly = bool(texts) and sum(map(is_numeral, texts)) >= 0.5 * len(texts)
+    return mostly and not are_padded(texts)
+
+
+def are_padded(texts: Collection[str]) -> bool:
+    """Tell whether texts are codes such as 02139, for which zeros before a number speak.
+
+    These codes are all of one length, or half of all texts have such zeros.
+    """
+    texts = [text.strip() for text in texts]
+    n_padded = sum(text.isdecimal() and text[0] == "0" and len(text) > 1 for text in texts)
+    if not n_padded:
+        return False
+    lengths = {len(text) for text in texts if text.isdecimal()}
+    return len(lengths) == 1 or 2 * n_padded >= len(texts)
 
 
 def is_numeral(text: str) -> bool:

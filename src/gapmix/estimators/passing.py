@@ -14,7 +14,13 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from gapmix.estimators.levels import choose_columns, columns_of, is_frame, too_many_levels
+from gapmix.estimators.levels import (
+    are_padded,
+    choose_columns,
+    columns_of,
+    is_frame,
+    too_many_levels,
+)
 from gapmix.estimators.marks import gap_test, marks_at, read_marks
 from gapmix.estimators.warning import warn_user
 from gapmix.wording import count, list_names
@@ -95,7 +101,7 @@ def _judge(series: Any, is_gap: Any, *, texts: bool) -> str | None:
     many = too_many_levels(len(distinct), len(values))
     if n_days == len(distinct) or (many and n_days >= NAMES_ROWS * len(distinct)):
         return DATE
-    if not many or any(map(_is_number, distinct)):
+    if not many or (any(map(_is_number, distinct)) and not are_padded(distinct)):
         return None
     return ID if len(distinct) >= NAMES_ROWS * len(values) else TEXT
 

@@ -14,6 +14,7 @@ from gapmix.heads.learners import can_learn, choose_learners
 from gapmix.heads.using import Heads, move, redraw, refine
 from gapmix.selection.choose import Chosen, Task, Wanted
 from gapmix.selection.effort import LINEAR, Effort
+from gapmix.selection.sizes import recalibrate
 
 
 def read_refine(asked: Any, effort: Effort, n_levels: np.ndarray | None = None) -> Any:
@@ -35,18 +36,26 @@ def read_refine(asked: Any, effort: Effort, n_levels: np.ndarray | None = None) 
     )
 
 
-def learn_heads(imputer: Any, wanted: Wanted, task: Task, chosen: Chosen) -> Heads | None:
-    """Return the heads that an imputer asks for, or None."""
+def learn_heads(
+    imputer: Any, wanted: Wanted, task: Task, chosen: Chosen
+) -> tuple[Heads | None, np.ndarray | None]:
+    """Return the heads that an imputer asks for, or None, and how intervals are then calibrated."""
     asked = read_refine(imputer.refine, wanted.effort, task.n_levels)
     if asked is None or (imputer.use_target and imputer.refine is None):
-        return None
+        return None, chosen.calibration
     if imputer.use_target:
         raise ValueError(
             "refine and use_target cannot be used together: the learners would see the target of "
             "training rows, but not of new ones. Leave out one of them."
         )
     learners = choose_learners(asked, wanted.seed)
-    return fit_heads(wanted, task, chosen.fitted, learners, trust=chosen.trust)
+    learned = fit_heads(wanted, task, chosen.fitted, learners, trust=chosen.trust)
+    if chosen.calibration is None:
+        return learned.heads, None
+    told = chosen.calibration.copy()
+    for j, widths in learned.widths.items():
+        told[j] = recalibrate(told[j], *widths)
+    return learned.heads, told
 
 
 def tell(model: Density, heads: Heads | None, x: np.ndarray, *, spread: bool = False) -> Filled:

@@ -169,7 +169,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         if asked is not None:
             learners = choose_learners(asked, wanted.seed)
             alike = as_chosen(wanted, chosen)
-            self.heads_ = fit_heads(alike, task, chosen.fitted, learners, at_end.tolist())
+            self.heads_ = fit_heads(alike, task, chosen.fitted, learners, at_end.tolist()).heads
         self.mixture_ = self._to_mixture(chosen.fitted, wanted.seed, chosen.reg_covar)
         warn_of_rare([self.mixture_], all_names)
         self.selection_ = chosen.candidates

@@ -16,6 +16,10 @@ from gapmix.estimators.marks import WIPED
 from gapmix.wording import Advised, name_columns, percent
 
 CODE_SHARE = 0.005  # an extreme integer is suspected if at least this share of the values equals it
+HOLES = 3.0  # times the largest hole among the others that an integer is away from them,
+DEEP = 0.2  # and the share of the way to their median that is empty,
+FEWEST_LONELY = 5  # cells that have it,
+NEAR = 0.1  # or the share of their range, if it is a code in another column
 
 # scikit-learn wraps methods and calls them in searches and pipelines: not the user's line either.
 INSIDE = tuple(
@@ -43,7 +47,7 @@ def warn_of_unknown(known: np.ndarray, names: list[str]) -> None:
     )
     warn_user(
         f"{name_columns(unknown)} {has} no observed value. {it_is} kept, with mean 0 and variance "
-        f"1: nothing can be learned about {it}, and {its} gaps are filled with 0."
+        f"1: nothing can be learned about {it}, and {its} gaps in arrays are filled with 0."
     )
 
 
@@ -82,36 +86,71 @@ def is_far(code: float, low: float, high: float) -> bool:
 
 
 def find_codes(x: np.ndarray) -> list[Code]:
-    """Return where one extreme integer, far from all other values or all nines, repeats."""
-    found = []
-    for j in range(x.shape[1]):
-        column = x[:, j]
-        column = column[~np.isnan(column)]
-        if column.size < 20:
+    """Return where one extreme integer, apart from all other values, repeats.
+
+    It is far out, or all nines, or nothing lies between it and the others where these lie close
+    together. A code that one column has is looked for in all.
+    """
+    suspects = [each for j in range(x.shape[1]) for each in _find_ends(x[:, j], j)]
+    sure = [each for each in suspects if _is_apart(each)]
+    known = {each.code.value for each in sure} - {0.0}  # which is a value nearly everywhere
+    found = [each for each in suspects if each in sure or _is_known(each, known)]
+    return [each.code for each in found]
+
+
+class _End(NamedTuple):
+    """An end of a column that may be a code."""
+
+    code: Code
+    hole: float  # the largest distance between neighbours, from the end of the rest to its median
+    median: float  # of the rest
+
+
+def _find_ends(column: np.ndarray, j: int) -> list[_End]:
+    """Return the ends of a column (n,) that are integers and repeat."""
+    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+    n, found = int(counts.sum()), []
+    if n < 20 or len(values) < 6:
+        return []
+    for place, rest, amount in ((0, values[1:], counts[1:]), (-1, values[:-1], counts[:-1])):
+        code, n_code = float(values[place]), int(counts[place])
+        if code != np.round(code) or n_code < max(2, CODE_SHARE * n):
             continue
-        for code, beyond in (
-            (column.min(), column > column.min()),
-            (column.max(), column < column.max()),
-        ):
-            n_code = column.size - int(beyond.sum())
-            if (
-                code != np.round(code)
-                or n_code < max(2, CODE_SHARE * column.size)
-                or not beyond.any()
-            ):
-                continue
-            rest = column[beyond]
-            low, high = float(rest.min()), float(rest.max())
-            usual = low >= 0 and set(f"{code:.0f}") == {"-", "9"}  # the only negative value is -99
-            if (usual or is_far(code, low, high)) and np.unique(rest).size >= 5:
-                found.append(Code(j, float(code), n_code, low, high))
+        middle = int(np.searchsorted(np.cumsum(amount), 0.5 * amount.sum()))
+        near = rest[: middle + 1] if place == 0 else rest[middle:]
+        hole = float(np.diff(near).max(initial=0.0))
+        ends = float(rest[0]), float(rest[-1])
+        found.append(_End(Code(j, code, n_code, *ends), hole, float(rest[middle])))
     return found
+
+
+def _distance(code: Code) -> float:
+    return min(abs(code.low - code.value), abs(code.high - code.value))
+
+
+def _is_apart(end: _End) -> bool:
+    """Tell whether a value is hardly one of the others."""
+    code = end.code
+    usual = code.low >= 0 and set(f"{code.value:.0f}") == {"-", "9"}  # -99, below nothing but zero
+    if usual or is_far(code.value, code.low, code.high):
+        return True
+    away = _distance(code)
+    lonely = 0.0 < HOLES * end.hole <= away and away >= DEEP * abs(end.median - code.value)
+    return lonely and code.n_cells >= FEWEST_LONELY
+
+
+def _is_known(end: _End, known: set[float]) -> bool:
+    """Tell whether a value is a code in another column, and outside the others in this one."""
+    code = end.code
+    away = _distance(code)
+    return code.value in known and away > max(end.hole, NEAR * (code.high - code.low))
 
 
 def say_code(code: Code, name: str) -> str:
     """Return what was found in a column."""
+    away = "far from" if is_far(code.value, code.low, code.high) else "apart from"
     return (
-        f"Column {name}: the value {code.value:g} occurs {code.n_cells} times, far from all others "
+        f"Column {name}: the value {code.value:g} occurs {code.n_cells} times, {away} all others "
         f"({code.low:g} to {code.high:g}). It is used as a number."
     )
 

@@ -21,12 +21,14 @@ from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted
 from gapmix.heads.features import DIGITS, View, is_category, make_features, make_view
 from gapmix.heads.learners import Learners, learn, predict, predict_levels
-from gapmix.heads.using import Head, Heads
+from gapmix.heads.using import Head, Heads, draw_in, heed
 from gapmix.plan.canonical import draw_uniform
 from gapmix.selection.choose import (
     Task,
     Wanted,
+    find_ends,
     fit_size,
+    measure_widths,
     merge_copies,
     model_of,
     only_useful,
@@ -38,17 +40,44 @@ from gapmix.threads import open_engine
 N_FOLDS = 3
 FEWEST_CELLS = 60  # known cells of a column that a head is fitted to
 N_ITER = 10  # in which a mixture forgets the rows of a fold
+HALVES = (0.0, 0.3, 1.0, 3.0)  # deviations tried for `Head.half`, in those of a typical cell
+MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
 STEPS = 100  # from no weight to all, for probabilities
+
+
+class Widths(NamedTuple):
+    """How wide intervals of a mixture must be to hold known cells of a column."""
+
+    before: np.ndarray  # (m,)
+    after: np.ndarray  # (m,) if they are refined
+    weight: np.ndarray  # (m,)
+
+
+class Learned(NamedTuple):
+    """Heads, and what they do to the intervals of a mixture, by column."""
+
+    heads: Heads
+    widths: dict[int, Widths]
 
 
 class Known(NamedTuple):
     """The rows that show a column, as the head of the column sees them."""
 
+    rows: np.ndarray  # (m,) their numbers
+    mean: np.ndarray  # (m,) what the mixture fills in
     features: np.ndarray  # (m, p)
     target: np.ndarray  # (m,) distance from the mixture's mean in standard deviations, or a code
     shares: np.ndarray  # (m, L) what the mixture says of the levels of a category; (m, 0)
+    std: np.ndarray  # (m,) the mixture's deviation of the cell, in the same unit; of numbers
     weight: np.ndarray  # (m,)
     fold: np.ndarray  # (m,)
+
+
+class Judged(NamedTuple):
+    """A head, and what it leaves."""
+
+    head: Head
+    left: np.ndarray  # (m,) distance from the refined mean, of numbers; (0,)
 
 
 def fit_heads(
@@ -59,7 +88,7 @@ def fit_heads(
     columns: Sequence[int] | None = None,
     temper: Callable[[np.ndarray], np.ndarray] | None = None,
     trust: np.ndarray | None = None,
-) -> Heads:
+) -> Learned:
     """Return heads on a mixture fitted to the rows of a task.
 
     `columns` are those that get heads, and are hidden together; without them, every column that
@@ -77,21 +106,27 @@ def fit_heads(
         if _can_have_head(task, j)
     ]
     if not able:
-        return Heads(view, ())
+        return Learned(Heads(view, ()), {})
     fold = deal(task, rng)
     models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
 
-    def work(j: int) -> Head:
+    def work(j: int) -> tuple[Head, Widths | None]:
         # Learners have small tables: one thread for each of them, not many for one.
         with threadpool_limits(1, user_api="openmp"):
             hidden = [j] if columns is None else list(columns)
             known = look(task, view, models, fold, j, hidden)
             if temper is not None:
                 known = known._replace(shares=temper(known.shares))
-            return fit_head(known, j, learners)
+            judged = fit_head(known, j, learners)
+            if columns is not None or judged.head.learner is None or not judged.left.size:
+                return judged.head, None
+            scale = float(view.scale[j])
+            return judged.head, _measure_widths(task, models, known, judged, scale)
 
     with open_engine(wanted.running.n_jobs) as engine:
-        return Heads(view, tuple(engine.map(work, able)))
+        heads, widths = zip(*engine.map(work, able), strict=True)
+    found = dict(zip(able, widths, strict=True))
+    return Learned(Heads(view, heads), {j: each for j, each in found.items() if each is not None})
 
 
 def _can_have_head(task: Task, column: int) -> bool:
@@ -148,11 +183,42 @@ def look(
     filled = Filled._make(_join(each, back) for each in zip(*parts, strict=True))
     features = make_features(view, column, filled, np.isnan(shown))
     shares = np.empty((len(rows), 0))
+    std = filled.std[:, column] / view.scale[column]
     if is_category(view, column):
         shares = filled.levels[sum(is_category(view, j) for j in range(column))]
     else:
         target = np.round((target - filled.mean[:, column]) / view.scale[column], DIGITS)
-    return Known(features, target, shares, task.weight[rows], fold)
+    mean = filled.mean[:, column]
+    return Known(rows, mean, features, target, shares, std, task.weight[rows], fold)
+
+
+def _measure_widths(
+    task: Task, models: Sequence[Density], known: Known, judged: Judged, scale: float
+) -> Widths:
+    """Return how wide intervals of the mixture must be to hold known cells.
+
+    Refined ends are moved, and drawn in by the head's spread: they hold a cell if those of the
+    mixture hold what lies as far from its mean as is left of the cell, drawn out by this spread.
+    """
+    head, left = judged
+    some = slice(None, None, -(-len(left) // MOST_MEASURED))
+    rows, mean, std, fold = (known.rows, known.mean, known.std, known.fold)
+    rows, mean, std, fold, left = (each[some] for each in (rows, mean, std, fold, left))
+    j, x = head.column, task.x[rows]
+    shown = x.copy()
+    shown[:, j] = np.nan
+    plain = find_ends(task, x)
+    drawn_in = draw_in(head, heed(std, head.half))
+    refined = [mean + (scale * left + (end - x)[:, j]) / drawn_in for end in plain]
+    before, after = np.empty(len(x)), np.empty(len(x))
+    for k, model in enumerate(models):
+        out = fold == k
+        before[out] = measure_widths(model, shown[out], *(end[out] for end in plain))[:, j]
+        moved = [shown[out] for _ in refined]
+        for values, end in zip(moved, refined, strict=True):
+            values[:, j] = end[out]
+        after[out] = measure_widths(model, shown[out], *moved)[:, j]
+    return Widths(before, after, known.weight[some])
 
 
 def _join(parts: Sequence[Any], back: np.ndarray) -> Any:
@@ -162,20 +228,21 @@ def _join(parts: Sequence[Any], back: np.ndarray) -> Any:
     return np.concatenate(parts)[back]
 
 
-def fit_head(known: Known, column: int, learners: Learners) -> Head:
+def fit_head(known: Known, column: int, learners: Learners) -> Judged:
     """Return the head of a column: the best of its learners if it clearly pays, and its weight."""
     named = known.shares.shape[1] > 0
     weigh, sign = (_weigh_levels, -1.0) if named else (_weigh_numbers, 1.0)
     tried = learners.of_levels if named else learners.of_numbers
-    heads = [
+    judged = [
         weigh(known, _tell_others(known, each, named=named), column, learners.errors)
         for each in tried
     ]
-    best = int(np.argmin([sign * each.after for each in heads]))
-    if heads[best].weight == 0.0:
-        return heads[best]
+    best = int(np.argmin([sign * each.head.after for each in judged]))
+    head = judged[best].head
+    if head.weight == 0.0:
+        return judged[best]
     model = learn(tried[best], known.features, known.target, known.weight, named=named)
-    return heads[best]._replace(learner=model)
+    return judged[best]._replace(head=head._replace(learner=model))
 
 
 def _tell_others(known: Known, learner: Any, *, named: bool) -> np.ndarray:
@@ -200,24 +267,38 @@ def _can_learn(known: Known, rows: np.ndarray, *, named: bool) -> bool:
     return bool(rows.any()) and (not named or len(np.unique(known.target[rows])) > 1)
 
 
-def _weigh_numbers(known: Known, correction: np.ndarray, column: int, errors: float) -> Head:
+def _weigh_numbers(known: Known, correction: np.ndarray, column: int, errors: float) -> Judged:
     """Return the head of a column of numbers, without its learner; weights by least squares."""
     weight, away = known.weight, known.target
-    power = float(weight @ correction**2)
-    share = float(np.clip(weight @ (away * correction) / power, 0.0, 1.0)) if power > 0 else 0.0
-    left = away - share * correction
+    typical = float(np.sqrt(np.average(known.std**2, weights=weight)))
+    halves = [step * typical for step in HALVES]
+    tried = [_fit_weight(away, heed(known.std, half) * correction, weight) for half in halves]
+    best = int(np.argmin([float(weight @ left**2) for left, _ in tried]))
+    (left, share), half = tried[best], halves[best]
     if not pays(away**2 - left**2, weight, errors):
         share, left = 0.0, away
     before, after = (float(np.sqrt(np.average(each**2, weights=weight))) for each in (away, left))
     spread = 1.0
     if share > 0:
         # Where only what is far out is told better, most cells stay as unsure as they were.
-        typical = float(weight @ np.abs(left)) / float(weight @ np.abs(away))
-        spread = max(after / before, min(typical, 1.0))
-    return Head(column, share, spread, before, after, None)
+        heeding = weight * heed(known.std, half)
+        square = float(heeding @ left**2) / float(heeding @ away**2)
+        typical = float(heeding @ np.abs(left)) / float(heeding @ np.abs(away))
+        spread = max(square**0.5, min(typical, 1.0))
+    head = Head(column, share, spread, before, after, None, half if share > 0 else 0.0)
+    return Judged(head, left if spread > 0 else left[:0])
 
 
-def _weigh_levels(known: Known, told: np.ndarray, column: int, errors: float) -> Head:
+def _fit_weight(
+    away: np.ndarray, correction: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Return what a correction leaves of errors if it has the best weight, and this weight."""
+    power = float(weight @ correction**2)
+    share = float(np.clip(weight @ (away * correction) / power, 0.0, 1.0)) if power > 0 else 0.0
+    return away - share * correction, share
+
+
+def _weigh_levels(known: Known, told: np.ndarray, column: int, errors: float) -> Judged:
     """Return the head of a category, without its learner; weights by the log score."""
     own = np.arange(len(told)), known.target.astype(int)
     mixture, learned, weight = known.shares[own], told[own], known.weight
@@ -226,7 +307,7 @@ def _weigh_levels(known: Known, told: np.ndarray, column: int, errors: float) ->
     best = int((scores @ weight).argmax())
     best = best if pays(scores[best] - scores[0], weight, errors) else 0
     before, after = (float(np.average(scores[each], weights=weight)) for each in (0, best))
-    return Head(column, best / STEPS, 1.0, before, after, None)
+    return Judged(Head(column, best / STEPS, 1.0, before, after, None), np.empty(0))
 
 
 def pays(gains: np.ndarray, weight: np.ndarray, errors: float) -> bool:

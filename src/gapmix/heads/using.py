@@ -23,10 +23,11 @@ class Head(NamedTuple):
 
     column: int
     weight: float  # of the correction, from 0 to 1; with 0 the mixture is left alone
-    spread: float  # deviation of corrected cells, 1 for that of the mixture's own
+    spread: float  # deviation of cells that are corrected whole, 1 for that of the mixture's own
     before: float  # error of known cells, in standard deviations, under the mixture, and
     after: float  # refined; of a category mean log probabilities of the true level
     learner: Learner | None  # None without weight
+    half: float = 0.0  # deviation of a cell, in those of the column, of which half is corrected
 
 
 class Heads(NamedTuple):
@@ -58,9 +59,11 @@ def refine(
             continue
         features = make_features(heads.view, j, take_rows(filled, rows), missing[rows])
         if not is_category(heads.view, j):
-            by = head.weight * heads.view.scale[j] * predict(learner, features)
+            scale = heads.view.scale[j]
+            heeded = heed(std[rows, j] / scale, head.half)
+            by = head.weight * scale * heeded * predict(learner, features)
             mean[rows, j] = _inside(shapes, j, mean[rows, j] + by)
-            std[rows, j] *= head.spread
+            std[rows, j] *= draw_in(head, heeded)
             continue
         share = levels[place[j]].copy()
         told = predict_levels(learner, features, share.shape[1])
@@ -69,6 +72,19 @@ def refine(
         mean[rows, j] = share[rows].argmax(axis=1)
         std[rows, j] = 1.0 - share[rows].max(axis=1)
     return filled._replace(mean=mean, std=std, levels=tuple(levels))
+
+
+def heed(std: np.ndarray, half: float) -> np.ndarray:
+    """Return how much of its correction a cell gets, from 0 to 1, given its deviation, (m,) each.
+
+    What the mixture is sure of, a learner that takes all cells alike would only blur.
+    """
+    return (std / np.hypot(std, half)) ** 2 if half > 0.0 else np.ones_like(std)
+
+
+def draw_in(head: Head, heeded: np.ndarray) -> np.ndarray:
+    """Return the deviations of cells that heed a head so much, 1 for the mixture's own, (m,)."""
+    return 1.0 - (1.0 - head.spread) * heeded
 
 
 def take_rows(filled: Filled, rows: np.ndarray) -> Filled:
@@ -107,7 +123,8 @@ def move(
         if heads is not None and not is_category(heads.view, j):
             rows = np.flatnonzero(missing[:, j])
             away = values[..., rows, j] - before.mean[rows, j]
-            moved = after.mean[rows, j] + head.spread * away
+            heeded = heed(before.std[rows, j] / heads.view.scale[j], head.half)
+            moved = after.mean[rows, j] + draw_in(head, heeded) * away
             values[..., rows, j] = _inside(shapes, j, moved)
     return values
 

@@ -54,9 +54,9 @@ def heads_to_arrays(estimator: Any) -> Arrays:
         "n_nodes": [np.diff(each.start) for each in trees],
         "slope": [each.slope.ravel() for each in trees],
     }
-    table = [each[:5] for each in heads.heads]
+    table = [[*each[:5], each.half] for each in heads.heads]
     arrays = {
-        "table": np.array(table, dtype=float).reshape(len(table), 5),
+        "table": np.array(table, dtype=float),
         "view": np.column_stack([view.order, view.center, view.scale, view.gaps]).astype(float),
         **{name: _join([getattr(each, name) for each in trees], name) for name in NODES},
         **{name: _join(parts, name) for name, parts in lists.items()},
@@ -90,8 +90,10 @@ def heads_from_arrays(
             raise ModelFileError(f"heads.{name} must be an array of {kind.__name__} of its shape.")
     view = _read_view(held, n_columns, n_levels)
     table = held["table"]
-    if table.shape[1:] != (5,) or not np.isfinite(table).all():
-        raise ModelFileError("heads.table must have five finite numbers for each head.")
+    if table.shape[1:] == (5,):  # of earlier files, whose corrections were used whole
+        table = np.column_stack([table, np.zeros(len(table))])
+    if table.shape[1:] != (6,) or not np.isfinite(table).all():
+        raise ModelFileError("heads.table must have six finite numbers for each head.")
     columns, weights = table[:, 0], table[:, 1]
     if not np.isin(columns, np.arange(n_columns - targets if targets else 0, n_columns)).all():
         raise ModelFileError(f"A head belongs to none of the {n_columns} columns it could have.")
@@ -99,10 +101,14 @@ def heads_from_arrays(
         raise ModelFileError("Heads must have columns of their own, and weights from 0 to 1.")
     if ((table[:, 2] < 0) | (table[:, 2] > LARGEST)).any():
         raise ModelFileError(f"The spread of a head must be from 0 to {LARGEST:g}.")
+    if ((table[:, 5] < 0) | (table[:, 5] > LARGEST)).any():
+        raise ModelFileError(f"The half of a head must be from 0 to {LARGEST:g}.")
     learners = iter(_read_learners(held, view, columns[weights > 0].astype(int), n_levels))
     heads = [
-        Head(int(column), weight, spread, before, after, next(learners) if weight > 0 else None)
-        for column, weight, spread, before, after in table.tolist()
+        Head(
+            int(column), weight, spread, before, after, next(learners) if weight > 0 else None, half
+        )
+        for column, weight, spread, before, after, half in table.tolist()
     ]
     return Heads(view, tuple(heads))
 

@@ -363,7 +363,9 @@ def _calibrate(model: Density, sample: Task, cells: Hidden) -> np.ndarray | None
     if not varies.any():
         return None
     judged = cells.hidden & varies
-    widths = _find_widths(model, sample, cells, judged)
+    row = np.flatnonzero(judged.any(axis=1))
+    low, high = find_ends(sample, cells.x[row])
+    widths = measure_widths(model, cells.shown[row], low, high)[judged[row]]
     at, column = np.nonzero(judged)
     known = sample.weight @ ~np.isnan(sample.x[:, varies]) / sample.weight.sum()  # share of cells
     n_rows = _count_rows(sample) * float(known.mean())
@@ -378,17 +380,25 @@ def _calibrate(model: Density, sample: Task, cells: Hidden) -> np.ndarray | None
     )
 
 
-def _find_widths(model: Density, sample: Task, cells: Hidden, judged: np.ndarray) -> np.ndarray:
-    """Return the coverage to ask for that an interval just holds the value, for `judged` cells."""
-    row = np.flatnonzero(judged.any(axis=1))
-    if not row.size:
-        return np.empty(0)
-    ends = [cells.x[row]]
-    if sample.possible is not None:
-        low, high = find_spans(sample.possible, ends[0])
-        ends = [low] if np.array_equal(low, high, equal_nan=True) else [low, high]
-    below = [density.distribution(model, cells.shown[row], each)[judged[row]] for each in ends]
-    return np.maximum(np.maximum(2.0 * below[0] - 1.0, 1.0 - 2.0 * below[-1]), 0.0)
+def find_ends(task: Task, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends, (n, D) each, of what is brought to the values of rows (n, D) of a task."""
+    return (x, x) if task.possible is None else find_spans(task.possible, x)
+
+
+def measure_widths(
+    model: Density, shown: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """Return how wide central intervals must be to reach from `low` to `high`, all (n, D).
+
+    It is the coverage to ask of the model, 0 for a cell whose median lies between the two.
+    """
+    below = density.distribution(model, shown, low)
+    above = below if _are_same(low, high) else density.distribution(model, shown, high)
+    return np.maximum(np.maximum(2.0 * below - 1.0, 1.0 - 2.0 * above), 0.0)
+
+
+def _are_same(low: np.ndarray, high: np.ndarray) -> bool:
+    return low is high or np.array_equal(low, high, equal_nan=True)
 
 
 def _count_rows(task: Task) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
 SIZES = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 ROWS_PER_COMPONENT = 10  # sizes with fewer rows for a component are not tried
@@ -236,6 +236,26 @@ def calibrate_intervals(widths: np.ndarray, weight: np.ndarray, expected: np.nda
     place = np.searchsorted(reached, np.linspace(0.0, 1.0, N_QUANTILES))
     quantiles: np.ndarray = both[order[np.minimum(place, len(both) - 1)]]
     return quantiles
+
+
+def recalibrate(
+    calibration: np.ndarray, before: np.ndarray, after: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Return what to ask of a model whose intervals are changed after they were calibrated.
+
+    Cells of these weights needed the widths `before` and need those `after`. Intervals are widened
+    by as many deviations, of a Gaussian's: with both the same, nothing changes.
+    """
+    was, now = (calibrate_intervals(each, weight, calibration) for each in (before, after))
+    reach, old, new = (_to_reach(each) for each in (calibration, was, now))
+    widths: np.ndarray = 2.0 * ndtr(np.maximum(reach + new - old, 0.0)) - 1.0
+    return np.maximum.accumulate(np.where(new == old, calibration, widths))
+
+
+def _to_reach(widths: np.ndarray) -> np.ndarray:
+    """Return the deviations that central intervals of a Gaussian reach to on either side."""
+    reach: np.ndarray = ndtri(0.5 + 0.5 * np.minimum(widths, LARGEST_COVERAGE))
+    return reach
 
 
 def expect_widths(n_rows: float, d: float) -> np.ndarray:

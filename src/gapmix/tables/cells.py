@@ -164,8 +164,12 @@ def write_numbers(values: np.ndarray, decimal: str, *, whole: bool = False) -> A
 
 
 def guard_formulas(texts: Any, decimal: str) -> tuple[Any, int]:
-    """Put ' before texts that a spreadsheet would run as a formula; numbers are left alone."""
+    """Put ' before texts that a spreadsheet would run as a formula.
+
+    Numbers are left alone, with separators and percent signs too, and so are mere dashes.
+    """
     risky = texts.str.contains(r"^[=+\-@\t\r]").fill_null(False)
+    risky &= ~texts.str.contains(r"^(-+|[+-][0-9.,' %]*)$").fill_null(False)
     if not risky.any():
         return texts, 0
     plain = texts.str.replace(",", ".", literal=True) if decimal == "," else texts

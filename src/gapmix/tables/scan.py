@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gapmix.estimators.levels import are_padded
 from gapmix.estimators.marks import Marks
 from gapmix.tables.cells import add_marks
 from gapmix.tables.dates import name_values
 from gapmix.tables.dialect import TableError
 from gapmix.tables.marking import note_marks
 from gapmix.tables.schema import (
+    CATEGORY,
     DATE,
     EMPTY,
     ID,
@@ -33,7 +35,9 @@ from gapmix.tables.tally import (
     begin_again,
     count_width,
     find_dates,
+    find_dressed,
     gather,
+    is_coded,
     look,
     look_at_levels,
     looks_like_numbers,
@@ -161,8 +165,13 @@ def _note_blank(n_blank: int) -> list[Note]:
 def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal: str) -> list[Note]:
     notes, passed, kinds = [], [], {column.kind for column in columns}
     for column, tally in zip(columns, tallies, strict=True):
+        dressed = "" if tally.values else find_dressed(tally.codes, decimal)
         if column.loose and tally.n_other:
             notes.append(_note_loose(column, tally))
+        elif dressed and column.kind in (CATEGORY, TEXT) and tally.role == "use":
+            notes.append(_note_dressed(column, dressed))
+        elif column.kind == CATEGORY and tally.role == "use" and is_coded(tally):
+            notes.append(_note_coded(column, tally))
         elif column.kind == TEXT and tally.codes and looks_like_numbers(tally, decimal):
             notes.append(_note_numbers(column, tally))
         elif column.kind in (ID, DATE, TEXT):
@@ -178,13 +187,16 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
                 f"empty, because nothing can be learned about {'them' if several else 'it'}."
             )
         )
-    twice = sorted({name for name in source.names if source.names.count(name) > 1})
+    twice = sorted({name for name in source.names if name and source.names.count(name) > 1})
     if twice:
+        labels = [
+            f"{twice[0]} ({j + 1})" for j, name in enumerate(source.names) if name == twice[0]
+        ]
         notes.append(
             Note(
                 f"The name{'s' if len(twice) > 1 else ''} {list_columns(twice)} "
                 f"{'are' if len(twice) > 1 else 'is'} used by more than one column. Each column is "
-                "used and keeps its name, but options cannot name it."
+                f"used and keeps its name; in options, say {list_columns(labels[:2])}."
             )
         )
     return notes
@@ -211,6 +223,26 @@ def describe_passed(column: Column, tally: Tally) -> str:
         what = "no numbers or texts"
     gaps = f"{count(column.n_missing, 'gap')} left" if column.n_missing else "no gaps"
     return f"{quote(column.name)} ({what}; {gaps})"
+
+
+def _note_dressed(column: Column, dressed: str) -> Note:
+    left = f" with {count(column.n_missing, 'gap')}" if column.n_missing else ""
+    is_used = column.kind == CATEGORY
+    what = "used as a category" if is_used else f"passed through unfilled{left}"
+    return Note(
+        f"Column {quote(column.name)} has numbers with separators or signs, as in {quote(dressed)}."
+        f" It is {what}. Write plain numbers, as in 1234.5, to have it filled as numbers.",
+        warning=not is_used,
+    )
+
+
+def _note_coded(column: Column, tally: Tally) -> Note:
+    padded = next(text for text in tally.codes if are_padded([text]))
+    return Note(
+        f"Column {quote(column.name)} has zeros before numbers, as in {quote(padded)}, so these are"
+        f" taken as codes: it is a category. Give --numbers {quote(column.name)} if they are "
+        "numbers."
+    )
 
 
 def _note_loose(column: Column, tally: Tally) -> Note:

@@ -90,16 +90,18 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def find_column(names: Sequence[str], name: str, option: str) -> int:
-    """Return the position of a column named in an option."""
+    """Return the position of a column named in an option; see `unique_names`."""
     places = [j for j, other in enumerate(names) if other == name]
     if len(places) == 1:
         return places[0]
+    labels = unique_names(names)
     if places:
-        listed = ", ".join(str(j + 1) for j in places)
         raise CallError(
-            f"{option} names the column {quote(name)}, but {len(places)} columns have that name "
-            f"(numbers {listed}). Rename them first."
+            f"{option} names the column {quote(name)}, but {len(places)} columns have that name. "
+            f"Use one of {list_columns([labels[j] for j in places])}."
         )
+    if labels.count(name) == 1:
+        return labels.index(name)
     near = difflib.get_close_matches(name, names, n=1) or [
         other for other in names if other.strip().lower() == name.strip().lower()
     ]
@@ -147,10 +149,11 @@ def find_columns(names: Sequence[str], listed: Sequence[str], option: str) -> di
     A column whose own name has commas, or signs of a pattern, is one name.
     """
     found: dict[int, bool] = {}
+    known = {*names, *unique_names(names)}
     for item in listed:
         parts = [part.strip() for part in item.split(",")]
-        for part in [item] if item in names or option == "--id" else [p for p in parts if p]:
-            if part in names or option == "--id" or not any(sign in part for sign in "*?["):
+        for part in [item] if item in known or option == "--id" else [p for p in parts if p]:
+            if part in known or option == "--id" or not any(sign in part for sign in "*?["):
                 found[find_column(names, part, option)] = True
                 continue
             matched = [j for j, name in enumerate(names) if fnmatchcase(name, part)]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from gapmix.estimators.levels import MOST_LEVELS, is_numeral, too_many_levels
+from gapmix.estimators.levels import MOST_LEVELS, are_padded, is_numeral, too_many_levels
 from gapmix.estimators.marks import NO_MARKS, Marks
 from gapmix.estimators.passing import DAY, NAMES_ROWS
 from gapmix.kinds import LARGEST_WHOLE
@@ -45,6 +46,7 @@ except ImportError:
     pl = None
 
 MOSTLY = 0.5  # distinct texts of which this share are numbers are probably meant as numbers
+DRESSED = 0.9  # share of distinct texts that are numbers with separators or signs
 MAX_COUNTED = 10_000  # distinct texts, after which they are no longer counted
 OTHER_TYPES = (nw.Binary, nw.Duration, nw.Time, nw.Unknown)  # that texts are not made of
 
@@ -64,6 +66,7 @@ class Tally:
         self.whole = self.integers = True
         self.long = False  # whole numbers that floats would change
         self.is_text = role == "category"
+        self.coded = False  # whole numbers with zeros before them, which are codes
         self.late = False  # texts came after numbers, whose spelling was not kept
         self.codes: dict[str, int] = {}
         self.values: dict[str, Any] = {}  # of a table with types
@@ -175,8 +178,9 @@ def _look_at_numbers(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep
         if not tally.n_other:
             tally.first_other, tally.others = chunk.first_row + parsed.first_other, parsed.others
         tally.n_other += parsed.n_other
-    if parsed.n_other and tally.role != "numbers":
-        tally.is_text, tally.late = True, tally.n_seen > 0
+    coded = source.dialect is not None and not parsed.n_other and _has_codes(series, parsed.values)
+    if (parsed.n_other or coded) and tally.role != "numbers":
+        tally.is_text, tally.late, tally.coded = True, tally.n_seen > 0, coded
         tally.parts.clear()
         if not tally.late:
             look_at_levels(tally, chunk, j, source, keep=keep)
@@ -199,6 +203,14 @@ def _look_at_numbers(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep
     )
     if keep:
         tally.parts.append(values)
+
+
+def _has_codes(series: Any, values: np.ndarray) -> bool:
+    """Tell whether texts that were all read as numbers are codes such as 02139."""
+    texts = nw.to_native(series).filter(pl.Series(values == np.round(values)))  # NaN is a gap
+    if not texts.str.contains(r"^\s*0[0-9]+\s*$").any():
+        return False
+    return len(texts) == np.isfinite(values).sum() and are_padded(texts.unique().to_list())
 
 
 def _changes_as_float(series: Any, values: np.ndarray) -> bool:
@@ -263,6 +275,12 @@ def count_width(tally: Tally) -> int:
 def to_column(name: str, tally: Tally, n_rows: int, decimal: str) -> Column:
     """Return what a column is, from all that has been seen of it."""
     n_missing = tally.n_missing
+    if tally.role == "numbers" and find_dressed(tally.others, decimal):
+        raise TableError(
+            f"--numbers: row {tally.first_other:,} of column {quote(name)} has "
+            f"{quote(tally.others[0])}, which would be lost. Write numbers without separators and "
+            "signs, as in 1234.5."
+        )
     if tally.role == "numbers" and n_missing == n_rows and tally.n_other:
         raise TableError(
             f"--numbers: no cell of column {quote(name)} is a number, or a date as in 2024-12-31, "
@@ -294,7 +312,8 @@ def to_column(name: str, tally: Tally, n_rows: int, decimal: str) -> Column:
 
 
 def _judge_texts(tally: Tally, decimal: str) -> str:
-    if not tally.values:  # True and False, or numbers of a type, are what they are
+    dressed = "" if tally.values else find_dressed(tally.codes, decimal)
+    if not tally.values and not dressed:  # True and False, or numbers of a type, are what they are
         if looks_like_numbers(tally, decimal):
             return TEXT
         if all(DAY.fullmatch(text) for text in tally.codes):
@@ -303,15 +322,34 @@ def _judge_texts(tally: Tally, decimal: str) -> str:
         return CATEGORY
     if sum(bool(DAY.fullmatch(text)) for text in tally.codes) >= NAMES_ROWS * len(tally.codes):
         return DATE  # with a few texts among them
-    return ID if len(tally.codes) >= NAMES_ROWS * tally.n_counted else TEXT
+    names_rows = len(tally.codes) >= NAMES_ROWS * tally.n_counted
+    return ID if names_rows and not dressed else TEXT
 
 
 def looks_like_numbers(tally: Tally, decimal: str) -> bool:
     """Tell whether texts are numbers for the most part, with something else among them."""
+    if is_coded(tally):
+        return False
     n_numbers = sum(
         is_numeral(text.replace(",", ".") if decimal == "," else text) for text in tally.codes
     )
     return n_numbers >= MOSTLY * len(tally.codes)
+
+
+def is_coded(tally: Tally) -> bool:
+    """Tell whether texts are codes such as 02139."""
+    return tally.coded or are_padded(tally.codes)
+
+
+def find_dressed(texts: Collection[str], decimal: str) -> str:
+    """Return a text such as 1,234.50 or 25% if nearly all texts are such numbers, else nothing."""
+    between, point = (r"[,'\s]", r"\.") if decimal == "." else (r"[.'\s]", ",")
+    number = rf"(\d{{1,3}}({between}\d{{3}})+|\d+)({point}\d+)?"
+    dressed = re.compile(rf"[+-]?[€$£¥]?\s?[+-]?{number}\s?[%€$£¥]?")
+    alike = [text for text in map(str.strip, texts) if dressed.fullmatch(text)]
+    if len(alike) < DRESSED * len(texts):
+        return ""
+    return next((text for text in alike if not is_numeral(text.replace(decimal, "."))), "")
 
 
 def _sort_levels(tally: Tally) -> tuple[str, ...]:
