@@ -486,7 +486,7 @@ def test_verbose_logs_the_sizes_and_prints_nothing(capsys, caplog):
     x, _ = make_groups(60)
     with caplog.at_level(logging.INFO, logger="gapmix"):
         GaussianMixtureImputer(random_state=0, max_components=2, verbose=1).fit(x)
-    assert "1 components: error of hidden cells" in caplog.text
+    assert "1 component: error of hidden cells" in caplog.text
     assert "2 components: error of hidden cells" in caplog.text
     assert capsys.readouterr().out == ""
 
