@@ -19,8 +19,15 @@ from gapmix.density import Density
 from gapmix.density.conditional import Filled
 from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted
-from gapmix.heads.features import DIGITS, View, is_category, make_features, make_view
-from gapmix.heads.learners import Learners, learn, predict, predict_levels
+from gapmix.heads.features import (
+    DIGITS,
+    View,
+    count_features,
+    is_category,
+    make_features,
+    make_view,
+)
+from gapmix.heads.learners import Grown, Learners, learn, predict, predict_levels
 from gapmix.heads.using import Head, Heads
 from gapmix.plan.canonical import draw_uniform
 from gapmix.selection.choose import (
@@ -39,6 +46,7 @@ N_FOLDS = 3
 FEWEST_CELLS = 60  # known cells of a column that a head is fitted to
 N_ITER = 10  # in which a mixture forgets the rows of a fold
 STEPS = 100  # from no weight to all, for probabilities
+MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
 
 
 class Known(NamedTuple):
@@ -78,6 +86,7 @@ def fit_heads(
     ]
     if not able:
         return Heads(view, ())
+    learners = without_trees(learners, task, view, able)
     fold = deal(task, rng)
     models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
 
@@ -92,6 +101,13 @@ def fit_heads(
 
     with open_engine(wanted.running.n_jobs) as engine:
         return Heads(view, tuple(engine.map(work, able)))
+
+
+def without_trees(learners: Learners, task: Task, view: View, columns: Sequence[int]) -> Learners:
+    """Return learners without trees on top if these columns of the table are too much for them."""
+    n_outputs = sum(max(1, len(view.levels[j])) for j in columns)
+    work = len(task.x) * count_features(view, columns[0]) * n_outputs
+    return learners if work <= MOST_WORK else learners._replace(growth=None)
 
 
 def _can_have_head(task: Task, column: int) -> bool:
@@ -163,19 +179,25 @@ def _join(parts: Sequence[Any], back: np.ndarray) -> Any:
 
 
 def fit_head(known: Known, column: int, learners: Learners) -> Head:
-    """Return the head of a column: the best of its learners if it clearly pays, and its weight."""
+    """Return the head of a column: the best of its learners, also with trees, and its weight."""
     named = known.shares.shape[1] > 0
-    weigh, sign = (_weigh_levels, -1.0) if named else (_weigh_numbers, 1.0)
+
+    def judge(learner: Any) -> tuple[Head, Any]:
+        told = _tell_others(known, learner, named=named)
+        return (_weigh_levels if named else _weigh_numbers)(known, told, column), learner
+
+    def loss(judged: tuple[Head, Any]) -> float:
+        return -judged[0].after if named else judged[0].after
+
     tried = learners.of_levels if named else learners.of_numbers
-    heads = [
-        weigh(known, _tell_others(known, each, named=named), column, learners.errors)
-        for each in tried
-    ]
-    best = int(np.argmin([sign * each.after for each in heads]))
-    if heads[best].weight == 0.0:
-        return heads[best]
-    model = learn(tried[best], known.features, known.target, known.weight, named=named)
-    return heads[best]._replace(learner=model)
+    best = min(map(judge, tried), key=loss)
+    if learners.growth is not None:
+        best = min(best, judge(Grown(best[1], learners.growth)), key=loss)
+    head, learner = best
+    if head.weight == 0.0:
+        return head
+    model = learn(learner, known.features, known.target, known.weight, named=named)
+    return head._replace(learner=model)
 
 
 def _tell_others(known: Known, learner: Any, *, named: bool) -> np.ndarray:
@@ -200,14 +222,13 @@ def _can_learn(known: Known, rows: np.ndarray, *, named: bool) -> bool:
     return bool(rows.any()) and (not named or len(np.unique(known.target[rows])) > 1)
 
 
-def _weigh_numbers(known: Known, correction: np.ndarray, column: int, errors: float) -> Head:
+def _weigh_numbers(known: Known, correction: np.ndarray, column: int) -> Head:
     """Return the head of a column of numbers, without its learner; weights by least squares."""
     weight, away = known.weight, known.target
     power = float(weight @ correction**2)
     share = float(np.clip(weight @ (away * correction) / power, 0.0, 1.0)) if power > 0 else 0.0
+    share *= believe(away**2 - (away - share * correction) ** 2, weight)
     left = away - share * correction
-    if not pays(away**2 - left**2, weight, errors):
-        share, left = 0.0, away
     before, after = (float(np.sqrt(np.average(each**2, weights=weight))) for each in (away, left))
     spread = 1.0
     if share > 0:
@@ -217,20 +238,25 @@ def _weigh_numbers(known: Known, correction: np.ndarray, column: int, errors: fl
     return Head(column, share, spread, before, after, None)
 
 
-def _weigh_levels(known: Known, told: np.ndarray, column: int, errors: float) -> Head:
+def _weigh_levels(known: Known, told: np.ndarray, column: int) -> Head:
     """Return the head of a category, without its learner; weights by the log score."""
     own = np.arange(len(told)), known.target.astype(int)
     mixture, learned, weight = known.shares[own], told[own], known.weight
     grid = np.arange(STEPS + 1)[:, None] / STEPS
     scores = np.log(np.maximum((1.0 - grid) * mixture + grid * learned, TINY))
     best = int((scores @ weight).argmax())
-    best = best if pays(scores[best] - scores[0], weight, errors) else 0
-    before, after = (float(np.average(scores[each], weights=weight)) for each in (0, best))
-    return Head(column, best / STEPS, 1.0, before, after, None)
+    share = best / STEPS * believe(scores[best] - scores[0], weight)
+    shrunk = np.log(np.maximum((1.0 - share) * mixture + share * learned, TINY))
+    before, after = (float(np.average(each, weights=weight)) for each in (scores[0], shrunk))
+    return Head(column, share, 1.0, before, after, None)
 
 
-def pays(gains: np.ndarray, weight: np.ndarray, errors: float) -> bool:
-    """Tell whether gains on known cells (m,) are so many standard errors above 0."""
+def believe(gains: np.ndarray, weight: np.ndarray) -> float:
+    """Return what share of a correction to keep, given its gains on known cells (m,).
+
+    A mean gain of t standard errors keeps 1 - 1 / t^2 of it, as James and Stein shrink: nothing
+    within one standard error, three quarters at two.
+    """
     mean = float(np.average(gains, weights=weight))
-    error = float(np.sqrt(np.average((gains - mean) ** 2, weights=weight) / len(gains)))
-    return mean > errors * error
+    error = float(np.average((gains - mean) ** 2, weights=weight)) / len(gains)
+    return max(0.0, 1.0 - error / mean**2) if mean > 0 else 0.0
