@@ -21,7 +21,7 @@ from benchmarks import machine
 from benchmarks.fillers import CONTESTANTS
 from benchmarks.filling import cells, environments, page, records, summary
 from benchmarks.filling.cells import Cell
-from benchmarks.filling.tables import list_tables
+from benchmarks.filling.tables import MECHANISMS, list_tables
 from benchmarks.filling.workers import Workers
 from gapmix.wording import count
 
@@ -86,6 +86,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--tables", help="comma-separated names (all)")
     parser.add_argument("--contestants", help="comma-separated names (all)")
+    parser.add_argument("--mechanisms", help="some of mcar,mar,mnar (all)")
+    parser.add_argument("--settings", action="store_true", help="show each table and kind of gaps")
+    parser.add_argument("--rows", type=int, help="draw so many from longer tables (all)")
     parser.add_argument("--seeds", default=",".join(map(str, SEEDS)), help="some of 0,1,2 (all)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many")
     parser.add_argument("--limit", type=float, default=LIMIT, help=f"seconds each ({LIMIT:g})")
@@ -102,10 +105,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Run what is asked for, then write the results of all that is stored."""
     given = parse(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and so end what was started
-    if given.install:
-        environments.install(given.environments)
     tables = choose(given.tables, list_tables(), "table")
     contestants = choose(given.contestants, list(CONTESTANTS), "contestant")
+    kinds = choose(given.mechanisms, list(dict.fromkeys(kind for kind, _ in MECHANISMS)), "kind")
+    if given.install:
+        environments.install(given.environments, contestants)
     seeds = [int(seed) for seed in choose(given.seeds, [str(seed) for seed in SEEDS], "seed")]
     absent = {
         name: why
@@ -117,30 +121,36 @@ def main(arguments: list[str] | None = None) -> None:
         for name in CONTESTANTS
         if name not in absent
     }
-    every = cells.list_cells(list_tables(), SEEDS, pythons, given.threads)
+    every = cells.list_cells(list_tables(), MECHANISMS, SEEDS, pythons, given.threads, given.rows)
     stored = records.read(given.cache)
     todo = [
         cell
         for cell in every
         if cell.table in tables and cell.seed in seeds and cell.contestant in contestants
+        if cell.mechanism in kinds
         if cells.is_new(stored.get(cell.key), given.limit, again=given.again)
     ]
     n_stored = sum(cell.key in stored for cell in every)
     say(f"{len(every)} fillings, {n_stored} stored, {len(todo)} to run now")
     with Workers(given.threads) as workers:
         run(todo, workers, pythons, stored, given)
-    rows = summary.to_rows(stored[cell.key] for cell in every if cell.key in stored)
+    found = [stored[cell.key] for cell in every if cell.key in stored]
+    rows = summary.to_rows(found)
+    tenths = {name: told for name in CONTESTANTS if (told := summary.pool_tenths(found, name))}
     document = {
         "date": date.today().isoformat(),
         "machine": machine.describe(given.threads),
         "limit": given.limit,
         "absent": absent,
+        "tenths": tenths,
         "not_run": dict(Counter(cell.contestant for cell in every if cell.key not in stored)),
     }
     page.write(document, rows, given.output)
     say(f"wrote {given.output / 'accuracy.csv'}")
     print(page.overview(summary.summarise(rows)))
     print(page.missing(document))
+    if given.settings:
+        print(page.each_setting(rows), page.calibration(tenths), sep="\n\n")
 
 
 if __name__ == "__main__":

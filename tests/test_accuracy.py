@@ -82,6 +82,21 @@ def test_numbers_are_scored_in_spreads_and_levels_by_being_wrong():
     assert exact["crps"] is exact["coverage"] is None
 
 
+def test_filled_levels_are_counted_by_tenths_of_their_probability():
+    part = judged_part()
+    filled, sure = part.truth.copy(), np.full(part.truth.shape, np.nan)
+    filled[1, 1], sure[0, 1], sure[1, 1] = 0.0, 1.0, 0.95
+    counts = scores.count_tenths(part, scores.Answer(filled, None, None, None, sure), MIXED)
+    assert counts[-1] == [2, 1.95, 1]
+    assert sum(n for n, *_ in counts) == 2
+    assert scores.count_tenths(part, scores.Answer(filled, None, None, None), MIXED) is None
+    told = {"contestant": "gapmix", "seen": {"tenths": counts}, "new": None}
+    assert summary.pool_tenths([told, told], "gapmix") == [[4, 0.975, 0.5]]
+    assert summary.pool_tenths([told], "mean") == []
+    line = page.calibration({"gapmix": [[4, 0.975, 0.5]]}).splitlines()[-1]
+    assert line.split() == ["|", "gapmix", "|", "4", "|", "0.975", "|", "0.500", "|", "-0.475", "|"]
+
+
 def test_gaps_that_are_left_are_a_failure_and_not_an_error_of_zero():
     part = judged_part()
     answer = scores.Answer(part.shown, None, None, None)
@@ -133,6 +148,7 @@ def test_tables_of_the_folder_have_codes_and_no_constant_columns(monkeypatch, tm
     (tmp_path / "tables" / "small.csv").write_text("\n".join(lines) + "\n")
     monkeypatch.setenv("GAPMIX_DATA", str(tmp_path))
     assert tables.list_tables()[:2] == ["small", "abalone"]
+    assert len(tables.load_table("small", 2).x) == 2
     table = tables.load_table("small")
     np.testing.assert_array_equal(
         table.x, [[1.0, 0.0, 0.5], [2.0, 1.0, np.nan], [3.0, np.nan, 1.5]]
@@ -328,6 +344,14 @@ def test_errors_are_taken_against_the_best_simple_filling_of_each_table(tmp_path
     assert late.ratios["seen rmse"] == pytest.approx(0.7 / 0.8)
     assert summary.find_winners(rows, "rmse") == [("b", "missForest-like", 0.5)]
     assert summary.by_table(rows, "rmse")["a"]["gapmix"] == pytest.approx(0.5)
+
+
+def test_each_setting_has_its_errors_and_the_least_in_bold():
+    text = page.each_setting(summary.to_rows(made_records()))
+    (line,) = [each for each in text.splitlines() if each.startswith("| a ")]
+    assert "| mcar 20 % |" in line
+    assert line.count("**") == 2
+    assert "**.400** / - (" in line
 
 
 def test_without_all_simple_fillings_there_is_no_ratio():

@@ -1,5 +1,6 @@
 """Heads: what learns from the errors of a mixture, and how much of it is used."""
 
+import itertools
 import json
 from itertools import pairwise
 
@@ -24,14 +25,19 @@ from gapmix import (
 from gapmix.density import fill
 from gapmix.evaluate import hide_and_score
 from gapmix.evaluate.contenders import beside_itself
+from gapmix.heads import fitting
+from gapmix.heads.boosting import MOST_BINS, put_in_bins
+from gapmix.heads.fitting import believe
 from gapmix.heads.learners import (
     BOOSTING,
+    Grown,
     choose_learners,
     learn,
     predict,
     predict_levels,
 )
 from gapmix.heads.trees import Trees, add_up, find_fault, to_trees
+from gapmix.kernels import load as load_kernel
 from gapmix.kernels import twins
 from gapmix.modelfile.heads import heads_from_arrays, heads_to_arrays
 from gapmix.selection.effort import LINEAR
@@ -81,7 +87,7 @@ def pair():
 @pytest.fixture(scope="module")
 def mixed_pair():
     levels, frame = mixed()
-    plain = GaussianMixtureImputer(**FEW).fit(frame)
+    plain = GaussianMixtureImputer(**FEW, refine=False).fit(frame)
     return levels, frame, plain, clone(plain).set_params(refine="auto").fit(frame)
 
 
@@ -168,6 +174,87 @@ def test_slopes_give_the_numbers_of_scikit_learn(n_levels):
     total = np.zeros((300, len(ours.model.slope)))
     twins.add_slopes(x, ours.model.slope, total)
     np.testing.assert_allclose(total + ours.model.baseline, add_up(ours.model, x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_tree_grows_as_its_twin_does_and_splits_where_a_loop_finds_the_largest_gain(seed):
+    rng = np.random.default_rng(seed)
+    n, p, n_bins, least = 80, 4, 6, 5
+    bins = rng.integers(0, n_bins, (n, p)).astype(np.uint8)
+    bins[:, 3] = bins[:, 1]  # gains alike: the first counts
+    grad, hess = rng.normal(size=n), rng.random(n)
+    made = []
+    for grow in (load_kernel("growing").grow_tree, twins.grow_tree):
+        feature, place = np.zeros(7, dtype=np.int64), np.zeros(7, dtype=np.int64)
+        value, node = np.zeros(7), np.zeros(n, dtype=np.int64)
+        grow(bins, n_bins, grad, hess, least, 1.0, feature, place, value, node)
+        made.append((feature, np.where(feature >= 0, place, 0), value, node))
+    for ours, theirs in zip(*made, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+    feature, place, value, node = made[0]
+
+    def worth(rows):
+        return grad[rows].sum() ** 2 / (hess[rows].sum() + 1.0)
+
+    gains = {
+        (j, b): worth(bins[:, j] <= b) + worth(bins[:, j] > b)
+        for j, b in itertools.product(range(p), range(n_bins - 1))
+        if least <= (bins[:, j] <= b).sum() <= n - least
+    }
+    assert gains[feature[0], place[0]] == pytest.approx(max(gains.values()))
+    assert 3 not in feature
+    assert min(np.bincount(node)[np.unique(node)]) >= least
+    rows = node == node[0]
+    assert value[node[0]] == pytest.approx(-grad[rows].sum() / (hess[rows].sum() + 1.0))
+
+
+def test_few_values_have_a_bin_each_and_many_share_by_weight():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.integers(0, 3, 500), rng.normal(size=500), np.zeros(500)])
+    bins, edges = put_in_bins(x, np.ones(500))
+    assert edges[0].tolist() == [0.5, 1.5]
+    assert np.array_equal(bins[:, 0], x[:, 0])
+    assert len(edges[1]) == MOST_BINS - 1
+    assert np.bincount(bins[:, 1]).min() >= 10
+    assert not bins[:, 2].any()
+    twice = put_in_bins(np.repeat(x, 2, axis=0), np.full(1000, 0.7))
+    assert all(map(np.array_equal, twice.edges, edges))
+
+
+@pytest.mark.parametrize("n_levels", [0, 2, 3])
+def test_trees_on_top_of_slopes_learn_a_rule_that_lines_cannot(n_levels):
+    rng = np.random.default_rng(n_levels)
+    x = rng.normal(size=(600, 4)).round(7)
+    rule = np.where(x[:, 0] * x[:, 1] > 0, 1.0, -1.0) + 2.0 * (x[:, 2] > 1)
+    target = np.searchsorted(np.unique(rule), rule) % n_levels * 2.0 if n_levels else rule
+    learners = choose_learners(LINEAR, 0)
+    line = (learners.of_levels if n_levels else learners.of_numbers)[0]
+    off = []
+    for each in (line, Grown(line, learners.growth)):
+        model = learn(each, x[:400], target[:400], np.ones(400), named=n_levels > 0)
+        assert find_fault(model.model, 4, n_levels if n_levels > 2 else 1) == ""
+        if n_levels:
+            assert model.levels.tolist() == [0, 2, 4][:n_levels]
+            told = predict_levels(model, x[400:], 5)
+            off.append(np.mean(told.argmax(axis=1) != target[400:]))
+        else:
+            off.append(np.mean((predict(model, x[400:]) - target[400:]) ** 2))
+    assert off[1] < 0.5 * off[0]
+
+
+def test_a_gain_is_believed_by_how_many_standard_errors_it_has():
+    away = np.tile([-1.0, 1.0], 50)  # of mean 0 and variance 1: the standard error is a tenth
+    kept = [believe(away + 0.1 * t, np.ones(100)) for t in (-3.0, 0.9, 2.0, 4.0)]
+    np.testing.assert_allclose(kept, [0.0, 0.0, 0.75, 1 - 1 / 16], atol=1e-12)
+
+
+def test_large_tables_have_slopes_alone(monkeypatch):
+    _, frame = mixed()
+    ours = GaussianMixtureImputer(**FEW).fit(frame)
+    assert any(len(learner.model.feature) for _, learner in ours.heads_.at_work())
+    monkeypatch.setattr(fitting, "MOST_WORK", 0)
+    lines = GaussianMixtureImputer(**FEW).fit(frame)
+    assert not any(len(learner.model.feature) for _, learner in lines.heads_.at_work())
 
 
 def test_by_default_levels_follow_numbers_along_lines_and_numbers_levels(tmp_path):

@@ -13,6 +13,7 @@ class Contestant(NamedTuple):
     settings: dict[str, Any]
     packages: tuple[str, ...] = ("scikit-learn",)  # that count, as pip is told of them
     environment: str = ""  # of its own, with these packages; else the one of gapmix
+    mixed: bool = False  # only for tables with categories
     guess: Callable[[int, int], float] = lambda n, d: 1e-6 * n * d  # seconds for n rows, d columns
 
 
@@ -28,6 +29,9 @@ CONTESTANTS = {
     ),
     "gapmix best": Contestant(
         "mixture", {"effort": "best"}, (), guess=lambda n, d: 1e-3 * n * d**1.5
+    ),
+    "gapmix one-hot": Contestant(
+        "indicators", {}, (), mixed=True, guess=lambda n, d: 3e-4 * n * d**1.5
     ),
     "mean": Contestant("mean", {}),
     **{
@@ -61,20 +65,20 @@ CONTESTANTS = {
         {},
         ("gcimpute", "numpy<2", "pandas<3"),
         "gcimpute",
-        lambda n, d: 1e-4 * n * d**1.5,
+        guess=lambda n, d: 1e-4 * n * d**1.5,
     ),
     "miceforest": Contestant(
         "boosted",
         {"data_sets": 5, "rounds": 5},
         ("miceforest", "lightgbm<4.6", "pandas<3"),
         "miceforest",
-        lambda n, d: 2e-4 * n * d + 2.0 * d,
+        guess=lambda n, d: 2e-4 * n * d + 2.0 * d,
     ),
     "HyperImpute": Contestant(
         "hyper",
         {},
         ("hyperimpute", "numpy<2", "pandas<3", "scikit-learn<1.6"),
         "hyperimpute",
-        lambda n, d: 20.0 + 2e-3 * n * d,
+        guess=lambda n, d: 20.0 + 2e-3 * n * d,
     ),
 }

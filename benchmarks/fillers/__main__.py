@@ -74,6 +74,8 @@ def _write(path: Path, filled: np.ndarray, fitted: Fitted, rows: np.ndarray) -> 
         found["draws"] = fitted.draw(rows, DRAWS)
     if fitted.intervals is not None:
         found["low"], found["high"] = fitted.intervals(rows, COVERAGE)
+    if fitted.sure is not None:
+        found["sure"] = fitted.sure(rows)
     np.savez(path, **found)
 
 

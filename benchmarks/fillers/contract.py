@@ -19,6 +19,7 @@ class Fitted(NamedTuple):
     fill: Callable[[np.ndarray], np.ndarray] | None = None  # new rows; None if it cannot
     draw: Callable[[np.ndarray, int], np.ndarray] | None = None  # (n, d), m -> (m, n, d)
     intervals: Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]] | None = None
+    sure: Callable[[np.ndarray], np.ndarray] | None = None  # (n, d) probabilities of filled levels
 
 
 class Scaling(NamedTuple):

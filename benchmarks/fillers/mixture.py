@@ -36,12 +36,19 @@ def fit(x: np.ndarray, n_levels: np.ndarray, seed: int, threads: int, **settings
             values[..., j] = np.vectorize(_to_code, otypes=[float])(column)
         return values.astype(float)
 
+    def tell(x: np.ndarray) -> np.ndarray:
+        sure = np.full(x.shape, np.nan)
+        for j, told in imputer.probabilities(encode(x)).items() if categories.size else ():
+            sure[:, int(j[1:])] = told.to_numpy().max(axis=1)
+        return sure
+
     seen = decode(imputer.fit_transform(encode(x)))
     return Fitted(
         seen,
         lambda x: decode(imputer.transform(encode(x))),
         lambda x, m: decode(imputer.sample(encode(x), m, random_state=seed)),
         lambda x, share: tuple(decode(end) for end in imputer.intervals(encode(x), share)),
+        tell,
     )
 
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from benchmarks.fillers import CONTESTANTS
 from benchmarks.filling import records
-from benchmarks.filling.scores import Answer, score
+from benchmarks.filling.scores import Answer, count_tenths, score
 from benchmarks.filling.tables import (
-    MECHANISMS,
     Part,
     Problem,
     digest,
@@ -37,19 +36,27 @@ class Cell(NamedTuple):
 
 def list_cells(
     tables: Iterable[str],
+    mechanisms: Iterable[tuple[str, float]],
     seeds: Iterable[int],
     pythons: dict[str, str],
     threads: int,
+    rows: int | None = None,
 ) -> list[Cell]:
-    """Return the cells of some tables, seeds and contestants, given with their interpreters."""
+    """Return the cells of some tables, seeds and contestants, given with their interpreters.
+
+    Of tables with more `rows`, so many are drawn.
+    """
     codes = {name: records.name_contestant(name, python) for name, python in pythons.items()}
     found = []
     for name in tables:
-        table = load_table(name)
-        for mechanism, rate in MECHANISMS:
+        table = load_table(name, rows)
+        mixed = bool(table.n_levels.any())
+        for mechanism, rate in mechanisms:
             for seed in seeds:
                 problem = digest(make_problem(table, mechanism, rate, seed))
                 for contestant, code in codes.items():
+                    if CONTESTANTS[contestant].mixed and not mixed:
+                        continue
                     key = records.name_cell(problem, code, seed, threads)
                     shape = table.x.shape
                     found.append(Cell(name, mechanism, rate, seed, contestant, shape, key))
@@ -70,7 +77,7 @@ def guess_seconds(cell: Cell, done: Iterable[dict[str, Any]]) -> float:
 
 def run_cell(cell: Cell, workers: Workers, python: str, limit: float) -> dict[str, Any]:
     """Return the record of a cell, filled by a process that has `limit` seconds for it."""
-    table = load_table(cell.table)
+    table = load_table(cell.table, cell.shape[0])
     problem = make_problem(table, cell.mechanism, cell.rate, cell.seed)
     record: dict[str, Any] = {
         **cell._asdict(),
@@ -99,12 +106,14 @@ def run_cell(cell: Cell, workers: Workers, python: str, limit: float) -> dict[st
     return {**record, **answer, **scores}
 
 
-def _judge(path: Path, part: Part, problem: Problem) -> dict[str, float | None] | None:
+def _judge(path: Path, part: Part, problem: Problem) -> dict[str, Any] | None:
     if not path.exists():
         return None
     with np.load(path) as file:
-        answer = Answer(file["filled"], *(file.get(name) for name in ("draws", "low", "high")))
-    return score(part, answer, problem.n_levels, problem.spread)
+        others = (file.get(name) for name in ("draws", "low", "high", "sure"))
+        answer = Answer(file["filled"], *others)
+    scores = score(part, answer, problem.n_levels, problem.spread)
+    return {**scores, "tenths": count_tenths(part, answer, problem.n_levels)}
 
 
 def is_new(record: dict[str, Any] | None, limit: float, *, again: bool) -> bool:

@@ -12,6 +12,7 @@ from benchmarks.filling.summary import (
     PARTS,
     Line,
     Row,
+    by_setting,
     by_table,
     find_winners,
     middle,
@@ -109,6 +110,44 @@ def each_table(rows: list[Row], score: str) -> str:
         ]
         lines.append([f"{table}, {sizes[table]}", *marked])
     return report.table(["table", *order], lines) if lines else "nothing yet"
+
+
+def each_setting(rows: list[Row]) -> str:
+    """Return error of numbers / wrong levels (seconds) of seen rows, by setting and contestant."""
+    names = list(dict.fromkeys(row["contestant"] for row in rows))
+    lines = []
+    for (table, mechanism, rate), group in by_setting(rows).items():
+        found = {row["contestant"]: row for row in group if row["seeds"]}
+        least = {
+            score: min((r[score] for r in found.values() if r[score] is not None), default=None)
+            for score in ("seen rmse", "seen wrong")
+        }
+        cells = []
+        for name in names:
+            row = found.get(name)
+            figures = [_mark(row[score], least[score]) for score in least] if row else [DASH]
+            seconds = f" ({report.seconds(row['processor'])})" if row else ""
+            cells.append(" / ".join(figures) + seconds)
+        lines.append([table, f"{mechanism} {100 * rate:.0f} %", *cells])
+    return report.table(["table", "gaps", *names], lines)
+
+
+def _mark(value: float | None, least: float | None) -> str:
+    """Return a figure, in bold if none is less."""
+    if value is None:
+        return DASH
+    text = f"{value:.3f}".removeprefix("0")
+    return f"**{text}**" if value == least else text
+
+
+def calibration(tenths: dict[str, list[list[float]]]) -> str:
+    """Return how sure contestants were of filled levels, and how often they were right."""
+    rows = [
+        [name, f"{n:,.0f}", f"{sure:.3f}", f"{right:.3f}", f"{right - sure:+.3f}"]
+        for name, found in tenths.items()
+        for n, sure, right in found
+    ]
+    return report.table(["who", "levels", "sure", "right", "difference"], rows)
 
 
 def winners(rows: list[Row]) -> str:

@@ -19,6 +19,7 @@ class Answer(NamedTuple):
     draws: np.ndarray | None  # (m, n, d)
     low: np.ndarray | None  # (n, d) ends of 90 % intervals
     high: np.ndarray | None
+    sure: np.ndarray | None = None  # (n, d) probabilities of filled levels
 
 
 def score(
@@ -50,6 +51,21 @@ def score(
     }
     # draws that are no numbers are no draws
     return {name: None if v is None or not np.isfinite(v) else v for name, v in found.items()}
+
+
+def count_tenths(part: Part, answer: Answer, n_levels: np.ndarray) -> list[list[float]] | None:
+    """Return how many hidden levels were filled with a probability in each tenth from 0 to 1.
+
+    Each with the sum of the probabilities, and how many of the levels were right.
+    """
+    if answer.sure is None or not (n_levels > 0).any():
+        return None
+    levels = part.hidden & (n_levels > 0)
+    sure = answer.sure[levels]
+    right = answer.filled[levels] == part.truth[levels]
+    tenth = np.clip((10 * sure).astype(int), 0, 9)
+    each = (np.bincount(tenth, weights, 10) for weights in (np.ones(len(sure)), sure, right))
+    return [list(row) for row in zip(*(sums.tolist() for sums in each), strict=True)]
 
 
 def crps(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -76,6 +76,23 @@ def _average(found: list[dict[str, Any]]) -> Row:
     return row
 
 
+def pool_tenths(records: Iterable[dict[str, Any]], contestant: str) -> list[list[float]]:
+    """Return of each tenth of probabilities how many levels were filled with one, and two means.
+
+    These are the probability, and the share of the levels that were right. Seen and new rows of
+    all records count together; tenths without a level are left out.
+    """
+    told = [
+        record[part]["tenths"]
+        for record in records
+        if record["contestant"] == contestant
+        for part in PARTS
+        if record[part] is not None and record[part].get("tenths") is not None
+    ]
+    sums = [[sum(each) for each in zip(*tenth, strict=True)] for tenth in zip(*told, strict=True)]
+    return [[n, sure / n, right / n] for n, sure, right in sums if n]
+
+
 def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
 

@@ -55,8 +55,8 @@ def list_tables() -> list[str]:
     return [*(path.stem for path in find_files()), "abalone", *BUNDLED]
 
 
-def load_table(name: str) -> Table:
-    """Return a table without its constant columns."""
+def load_table(name: str, rows: int | None = None) -> Table:
+    """Return a table without its constant columns, and of more `rows` so many."""
     if name == "abalone":
         x = load_abalone().values
         n_levels = np.append(len(SEXES), np.zeros(x.shape[1] - 1, dtype=int))
@@ -65,6 +65,8 @@ def load_table(name: str) -> Table:
         n_levels = np.zeros(x.shape[1], dtype=int)
     else:
         x, n_levels = _read(next(path for path in find_files() if path.stem == name))
+    if rows is not None and len(x) > rows:
+        x = x[np.sort(np.random.default_rng(0).permutation(len(x))[:rows])]
     varies = np.nanmax(x, axis=0) > np.nanmin(x, axis=0)
     return Table(x[:, varies], n_levels[varies])
 

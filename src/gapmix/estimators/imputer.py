@@ -73,8 +73,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         cells the learner has not seen. 'auto' uses boosted trees
         (:class:`sklearn.ensemble.HistGradientBoostingRegressor`, for categories its classifier). A
         regressor given here is used for numbers, a classifier with `predict_proba` for categories.
-        None leaves it to `effort`, which by default uses linear models on tables with categories;
-        False turns it off.
+        None leaves it to `effort`, which by default uses linear models, with a few small trees
+        where these help, on tables with categories; False turns it off.
     missing_values : number, text, None, list of these, or dict, default=np.nan
         What marks a gap, besides NaN and None, which always do. `{column: mark or list}`, by name
         or number, for marks in some columns only.

@@ -51,7 +51,8 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     refine : None, 'auto', False or regressor, default=None
         Learn the errors of the mixture, and correct them where that helps on rows the learner has
         not seen. 'auto' uses boosted trees; or give a regressor. None leaves it to `effort`,
-        which by default uses linear models on tables with categories; False turns it off.
+        which by default uses linear models and small trees on tables with categories; False turns
+        it off.
     categorical_features : 'from_dtype', names, numbers or mask of columns of X, or None
         Which columns of X are categories; default='from_dtype', as in
         :class:`gapmix.GaussianMixture`.

@@ -19,8 +19,15 @@ from gapmix.density import Density
 from gapmix.density.conditional import Filled
 from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted
-from gapmix.heads.features import DIGITS, View, is_category, make_features, make_view
-from gapmix.heads.learners import Learners, learn, predict, predict_levels
+from gapmix.heads.features import (
+    DIGITS,
+    View,
+    count_features,
+    is_category,
+    make_features,
+    make_view,
+)
+from gapmix.heads.learners import Grown, Learners, learn, predict, predict_levels
 from gapmix.heads.using import Head, Heads, draw_in, heed
 from gapmix.plan.canonical import draw_uniform
 from gapmix.selection.choose import (
@@ -43,6 +50,7 @@ N_ITER = 10  # in which a mixture forgets the rows of a fold
 HALVES = (0.0, 0.3, 1.0, 3.0)  # deviations tried for `Head.half`, in those of a typical cell
 MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
 STEPS = 100  # from no weight to all, for probabilities
+MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
 
 
 class Widths(NamedTuple):
@@ -107,6 +115,7 @@ def fit_heads(
     ]
     if not able:
         return Learned(Heads(view, ()), {})
+    learners = without_trees(learners, task, view, able)
     fold = deal(task, rng)
     models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
 
@@ -127,6 +136,13 @@ def fit_heads(
         heads, widths = zip(*engine.map(work, able), strict=True)
     found = dict(zip(able, widths, strict=True))
     return Learned(Heads(view, heads), {j: each for j, each in found.items() if each is not None})
+
+
+def without_trees(learners: Learners, task: Task, view: View, columns: Sequence[int]) -> Learners:
+    """Return learners without trees on top if these columns of the table are too much for them."""
+    n_outputs = sum(max(1, len(view.levels[j])) for j in columns)
+    work = len(task.x) * count_features(view, columns[0]) * n_outputs
+    return learners if work <= MOST_WORK else learners._replace(growth=None)
 
 
 def _can_have_head(task: Task, column: int) -> bool:
@@ -229,20 +245,25 @@ def _join(parts: Sequence[Any], back: np.ndarray) -> Any:
 
 
 def fit_head(known: Known, column: int, learners: Learners) -> Judged:
-    """Return the head of a column: the best of its learners if it clearly pays, and its weight."""
+    """Return the head of a column: the best of its learners, also with trees, and its weight."""
     named = known.shares.shape[1] > 0
-    weigh, sign = (_weigh_levels, -1.0) if named else (_weigh_numbers, 1.0)
+
+    def judge(learner: Any) -> tuple[Judged, Any]:
+        told = _tell_others(known, learner, named=named)
+        return (_weigh_levels if named else _weigh_numbers)(known, told, column), learner
+
+    def loss(each: tuple[Judged, Any]) -> float:
+        return -each[0].head.after if named else each[0].head.after
+
     tried = learners.of_levels if named else learners.of_numbers
-    judged = [
-        weigh(known, _tell_others(known, each, named=named), column, learners.errors)
-        for each in tried
-    ]
-    best = int(np.argmin([sign * each.head.after for each in judged]))
-    head = judged[best].head
-    if head.weight == 0.0:
-        return judged[best]
-    model = learn(tried[best], known.features, known.target, known.weight, named=named)
-    return judged[best]._replace(head=head._replace(learner=model))
+    best = min(map(judge, tried), key=loss)
+    if learners.growth is not None:
+        best = min(best, judge(Grown(best[1], learners.growth)), key=loss)
+    judged, learner = best
+    if judged.head.weight == 0.0:
+        return judged
+    model = learn(learner, known.features, known.target, known.weight, named=named)
+    return judged._replace(head=judged.head._replace(learner=model))
 
 
 def _tell_others(known: Known, learner: Any, *, named: bool) -> np.ndarray:
@@ -267,7 +288,7 @@ def _can_learn(known: Known, rows: np.ndarray, *, named: bool) -> bool:
     return bool(rows.any()) and (not named or len(np.unique(known.target[rows])) > 1)
 
 
-def _weigh_numbers(known: Known, correction: np.ndarray, column: int, errors: float) -> Judged:
+def _weigh_numbers(known: Known, correction: np.ndarray, column: int) -> Judged:
     """Return the head of a column of numbers, without its learner; weights by least squares."""
     weight, away = known.weight, known.target
     typical = float(np.sqrt(np.average(known.std**2, weights=weight)))
@@ -275,8 +296,6 @@ def _weigh_numbers(known: Known, correction: np.ndarray, column: int, errors: fl
     tried = [_fit_weight(away, heed(known.std, half) * correction, weight) for half in halves]
     best = int(np.argmin([float(weight @ left**2) for left, _ in tried]))
     (left, share), half = tried[best], halves[best]
-    if not pays(away**2 - left**2, weight, errors):
-        share, left = 0.0, away
     before, after = (float(np.sqrt(np.average(each**2, weights=weight))) for each in (away, left))
     spread = 1.0
     if share > 0:
@@ -292,26 +311,32 @@ def _weigh_numbers(known: Known, correction: np.ndarray, column: int, errors: fl
 def _fit_weight(
     away: np.ndarray, correction: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """Return what a correction leaves of errors if it has the best weight, and this weight."""
+    """Return what a correction leaves of errors, and the weight it has: the best one, believed."""
     power = float(weight @ correction**2)
     share = float(np.clip(weight @ (away * correction) / power, 0.0, 1.0)) if power > 0 else 0.0
+    share *= believe(away**2 - (away - share * correction) ** 2, weight)
     return away - share * correction, share
 
 
-def _weigh_levels(known: Known, told: np.ndarray, column: int, errors: float) -> Judged:
+def _weigh_levels(known: Known, told: np.ndarray, column: int) -> Judged:
     """Return the head of a category, without its learner; weights by the log score."""
     own = np.arange(len(told)), known.target.astype(int)
     mixture, learned, weight = known.shares[own], told[own], known.weight
     grid = np.arange(STEPS + 1)[:, None] / STEPS
     scores = np.log(np.maximum((1.0 - grid) * mixture + grid * learned, TINY))
     best = int((scores @ weight).argmax())
-    best = best if pays(scores[best] - scores[0], weight, errors) else 0
-    before, after = (float(np.average(scores[each], weights=weight)) for each in (0, best))
-    return Judged(Head(column, best / STEPS, 1.0, before, after, None), np.empty(0))
+    share = best / STEPS * believe(scores[best] - scores[0], weight)
+    shrunk = np.log(np.maximum((1.0 - share) * mixture + share * learned, TINY))
+    before, after = (float(np.average(each, weights=weight)) for each in (scores[0], shrunk))
+    return Judged(Head(column, share, 1.0, before, after, None), np.empty(0))
 
 
-def pays(gains: np.ndarray, weight: np.ndarray, errors: float) -> bool:
-    """Tell whether gains on known cells (m,) are so many standard errors above 0."""
+def believe(gains: np.ndarray, weight: np.ndarray) -> float:
+    """Return what share of a correction to keep, given its gains on known cells (m,).
+
+    A mean gain of t standard errors keeps 1 - 1 / t^2 of it, as James and Stein shrink: nothing
+    within one standard error, three quarters at two.
+    """
     mean = float(np.average(gains, weights=weight))
-    error = float(np.sqrt(np.average((gains - mean) ** 2, weights=weight) / len(gains)))
-    return mean > errors * error
+    error = float(np.average((gains - mean) ** 2, weights=weight)) / len(gains)
+    return 1.0 - error / mean**2 if mean > 0 and mean**2 > error else 0.0

@@ -10,6 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.validation import has_fit_parameter
 
+from gapmix.heads.boosting import Growth, boost
 from gapmix.heads.trees import Trees, add_up, tell_levels, to_trees
 from gapmix.selection.effort import LINEAR
 
@@ -23,7 +24,14 @@ class Learners(NamedTuple):
     of_numbers: tuple[Any, ...]
     of_levels: tuple[Any, ...]
     max_rows: int  # fitted to at most so many rows, drawn at random
-    errors: float  # standard errors that a gain must be above 0; more if it is the best of some
+    growth: Growth | None = None  # of trees that are also tried, on top of the best one
+
+
+class Grown(NamedTuple):
+    """A learner with trees on top, not fitted."""
+
+    first: Any  # one with slopes
+    growth: Growth
 
 
 class Learner(NamedTuple):
@@ -39,13 +47,13 @@ def choose_learners(asked: Any, seed: int) -> Learners:
         tuple(Ridge(alpha=each) for each in PENALTIES),
         tuple(LogisticRegression(C=1.0 / each, solver="newton-cholesky") for each in PENALTIES),
         max_rows=5_000,
-        errors=2.0,
+        growth=Growth(),
     )
     if isinstance(asked, str) and asked == LINEAR:
         return lines
     numbers = HistGradientBoostingRegressor(random_state=seed, **BOOSTING)
     levels = HistGradientBoostingClassifier(random_state=seed, **BOOSTING)
-    found = Learners((numbers,), (levels,), max_rows=20_000, errors=1.0)
+    found = Learners((numbers,), (levels,), max_rows=20_000)
     if isinstance(asked, str):
         return found
     asked = clone(asked)
@@ -67,6 +75,11 @@ def learn(
     learner: Any, features: np.ndarray, target: np.ndarray, weight: np.ndarray, *, named: bool
 ) -> Learner:
     """Return a copy of a learner fitted to features (n, p) and targets (n,), codes if `named`."""
+    if isinstance(learner, Grown):
+        lines = learn(learner.first, features, target, weight, named=named)
+        places = np.searchsorted(lines.levels, target) if named else target
+        grown = boost(lines.model, features, places, weight, len(lines.levels), learner.growth)
+        return lines._replace(model=grown)
     model, even = clone(learner), bool((weight == weight[0]).all())
     if has_fit_parameter(model, "sample_weight"):
         model.fit(features, target, sample_weight=None if even else weight)

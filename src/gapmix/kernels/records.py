@@ -49,6 +49,7 @@ MATRIX, FLAGS = np.zeros((1, 1)), np.zeros((1, 1), dtype=bool)
 MATRICES = np.zeros((1, 1, 1))
 INT_MATRIX = np.zeros((1, 1), dtype=np.int64)
 CODES = np.zeros((1, 1), dtype=np.int32)
+BINS = np.zeros((1, 1), dtype=np.uint8)
 # An index that cannot be negative needs no check for it.
 VARIABLES, VARIABLE_MATRIX = np.zeros(1, dtype=np.uint32), np.zeros((1, LANES), dtype=np.uint32)
 BATCHES = lay_out(np.ones((1, 1), dtype=bool), np.array([0, 1]))

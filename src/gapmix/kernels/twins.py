@@ -12,6 +12,7 @@ from gapmix.plan.layout import LANES, Batches
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 LINE = 64  # bytes of a line of the cache
+NOISE = 1e-9  # what gains of splits may differ by for rounding
 
 
 def empty_packed(n_components: int, n: int) -> np.ndarray:
@@ -270,3 +271,45 @@ def add_trees(
 def add_slopes(x: np.ndarray, slope: np.ndarray, total: np.ndarray) -> None:
     """Add the products of every row of x (n, p) with slopes (k, p) to total (n, k)."""
     total += x @ slope.T
+
+
+def grow_tree(
+    bins: np.ndarray,
+    n_bins: int,
+    grad: np.ndarray,
+    hess: np.ndarray,
+    least: int,
+    penalty: float,
+    feature: np.ndarray,
+    place: np.ndarray,
+    value: np.ndarray,
+    node: np.ndarray,
+) -> None:
+    """Set the nodes of a tree, those of k at 2 k + 1 and 2 k + 2, and the node (n,) of each row."""
+    p = bins.shape[1]
+    feature[:], node[:] = -1, 0
+    for k in range(len(feature) // 2):
+        rows = np.flatnonzero(node == k)
+        if len(rows) < 2 * least:
+            continue
+        cell = (np.arange(p) * n_bins + bins[rows]).ravel()
+        each = [
+            np.bincount(cell, np.repeat(weight, p), p * n_bins).reshape(p, n_bins)
+            for weight in (grad[rows], hess[rows], np.ones(len(rows)))
+        ]
+        total_grad, total_hess = grad[rows].sum(), hess[rows].sum()
+        left_grad, left_hess, left = (sums.cumsum(axis=1) for sums in each)
+        whole = total_grad**2 / (total_hess + penalty)
+        with np.errstate(all="ignore"):  # of sides without a row
+            gain = left_grad**2 / (left_hess + penalty) - whole
+            gain += (total_grad - left_grad) ** 2 / (total_hess - left_hess + penalty)
+        fits = (left >= least) & (len(rows) - left >= least) & (each[2] > 0)
+        most = NOISE * (whole + total_hess)
+        for at in np.flatnonzero(fits.ravel()):
+            if gain.flat[at] > most:
+                most = gain.flat[at] * (1.0 + NOISE)
+                feature[k], place[k] = divmod(int(at), n_bins)
+        if feature[k] >= 0:
+            node[rows] = 2 * k + 1 + (bins[rows, feature[k]] > place[k])
+    sums = [np.bincount(node, weight, len(feature)) for weight in (grad, hess)]
+    value[:] = -sums[0] / (sums[1] + penalty)
