@@ -248,6 +248,14 @@ def test_a_gain_is_believed_by_how_many_standard_errors_it_has():
     np.testing.assert_allclose(kept, [0.0, 0.0, 0.75, 1 - 1 / 16], atol=1e-12)
 
 
+def test_a_row_that_shows_nothing_is_the_mixtures(mixed_pair):
+    _, frame, plain, refined = mixed_pair
+    empty = frame.iloc[:2].copy()
+    empty[:] = np.nan
+    for each in ("transform", "sample"):
+        assert np.array_equal(getattr(refined, each)(empty), getattr(plain, each)(empty))
+
+
 def test_large_tables_have_slopes_alone(monkeypatch):
     _, frame = mixed()
     ours = GaussianMixtureImputer(**FEW).fit(frame)

@@ -17,7 +17,7 @@ from gapmix.wording import Advised, name_columns, percent
 
 CODE_SHARE = 0.005  # an extreme integer is suspected if at least this share of the values equals it
 HOLES = 3.0  # times the largest hole among the others that an integer is away from them,
-DEEP = 0.2  # and the share of the way to their median that is empty,
+DEEP = 0.3  # and the share of the way to their median that is empty,
 FEWEST_LONELY = 5  # cells that have it,
 NEAR = 0.1  # or the share of their range, if it is a code in another column
 

@@ -54,7 +54,7 @@ def refine(
     place = np.cumsum([is_category(heads.view, j) for j in range(mean.shape[1])]) - 1
     for head, learner in heads.at_work():
         j = head.column
-        rows = np.flatnonzero(missing[:, j])
+        rows = _find_rows(missing, j)
         if not rows.size:
             continue
         features = make_features(heads.view, j, take_rows(filled, rows), missing[rows])
@@ -85,6 +85,14 @@ def heed(std: np.ndarray, half: float) -> np.ndarray:
 def draw_in(head: Head, heeded: np.ndarray) -> np.ndarray:
     """Return the deviations of cells that heed a head so much, 1 for the mixture's own, (m,)."""
     return 1.0 - (1.0 - head.spread) * heeded
+
+
+def _find_rows(missing: np.ndarray, column: int) -> np.ndarray:
+    """Return the rows whose gap in a column is refined.
+
+    Heads have learned from rows that show something: of one that does not, the mixture knows best.
+    """
+    return np.flatnonzero(missing[:, column] & ~missing.all(axis=1))
 
 
 def take_rows(filled: Filled, rows: np.ndarray) -> Filled:
@@ -121,7 +129,7 @@ def move(
     for head, _ in heads.at_work() if heads is not None else ():
         j = head.column
         if heads is not None and not is_category(heads.view, j):
-            rows = np.flatnonzero(missing[:, j])
+            rows = _find_rows(missing, j)
             away = values[..., rows, j] - before.mean[rows, j]
             heeded = heed(before.std[rows, j] / heads.view.scale[j], head.half)
             moved = after.mean[rows, j] + draw_in(head, heeded) * away
@@ -150,7 +158,7 @@ def redraw(
         j = head.column
         if not is_category(heads.view, j):
             continue
-        rows = np.flatnonzero(missing[:, j])
+        rows = _find_rows(missing, j)
         old, new = (each.levels[place[j]][rows] for each in (before, after))
         level = draws[:, rows, j].astype(int)
         own = np.arange(len(rows))
