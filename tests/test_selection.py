@@ -12,13 +12,19 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 from sklearn.datasets import load_diabetes, load_wine
 
-from gapmix import GaussianMixtureClassifier, GaussianMixtureImputer, GaussianMixtureRegressor
+from gapmix import (
+    GaussianMixture,
+    GaussianMixtureClassifier,
+    GaussianMixtureImputer,
+    GaussianMixtureRegressor,
+)
 from gapmix.plan.patterns import find_patterns
 from gapmix.selection import choose
 from gapmix.selection.effort import EFFORTS, Spend, count_iterations
 from gapmix.selection.hiding import hide, hide_rows
 from gapmix.selection.judging import (
     Told,
+    ask,
     find_shares,
     hide_from,
     measure_error,
@@ -267,6 +273,22 @@ def test_quick_fits_one_component_and_best_unites_three_fits_of_a_size():
     assert best.mixture_.weights_.sum() == pytest.approx(1.0)
     with pytest.raises(ValueError, match="effort"):
         GaussianMixtureImputer(effort="fast").fit(x)
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_sizes_are_judged_by_what_is_filled_within_the_range_shown(limited):
+    """One row far out in another column would be filled far beyond all that its column shows."""
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.normal(size=(60, 1)), 2, axis=1) + 0.01 * rng.normal(size=(60, 2))
+    mixture = GaussianMixture(1, random_state=0).fit(x)
+    x[0, 0] = 100.0
+    hidden = np.zeros(x.shape, dtype=bool)
+    hidden[:30, 1] = True
+    cells = hide_from(x, np.ones(60), hidden, None)
+    cells = cells._replace(shown=np.vstack([cells.shown[:-1], x[-1]]))  # a row shows the column
+    told = ask(mixture._density(), cells, limited=limited)
+    assert (told.mean[0, 1] == x[-1, 1]) == limited
+    assert limited or told.mean[0, 1] > 90.0
 
 
 def judge_ridges(losses: dict[tuple[int, float], float]):

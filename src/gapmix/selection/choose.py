@@ -188,7 +188,8 @@ def _compare(wanted: Wanted, task: Task, tried: list[int], factors: list[int]) -
             fitted = fitted._replace(parameters=without_idle(fitted.parameters))
         n_factors = STRUCTURES[fitted.parameters.structure].n_factors
         size = Size(n_components, n_factors, ridge)
-        answer = judging.ask(model_of(fitted, task, wanted.running.n_jobs), cells)
+        model = model_of(fitted, task, wanted.running.n_jobs)
+        answer = judging.ask(model, cells, limited=task.target_columns is None)
         fits[size], told[size] = fitted, answer
         loss = -answer.log_score if task.whole_rows else judging.measure_loss(cells, answer)
         error = judging.measure_error(cells, answer.mean)
@@ -294,7 +295,7 @@ def _find_trust(
     united = judging.unite_told(told, shares / shares.sum())
     trust = judging.find_trust(cells, united, alone)
     pooled = trust * united.mean + (1.0 - trust) * alone.mean
-    return trust, judging.measure_error(cells, judging.limit(cells, pooled))
+    return trust, judging.measure_error(cells, pooled)
 
 
 def _fit_all(

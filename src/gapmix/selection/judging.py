@@ -51,8 +51,8 @@ def hide_from(
     return Hidden(x, np.where(hidden, np.nan, x), hidden, weight[rows], spread, n_levels)
 
 
-def ask(model: Density, cells: Hidden) -> Told:
-    """Return what a mixture tells of hidden cells.
+def ask(model: Density, cells: Hidden, *, limited: bool) -> Told:
+    """Return what a mixture tells of hidden cells, `limited` to the range shown as imputers do.
 
     log p(hidden | shown) = log p(all of the row) - log p(what is shown of it).
     """
@@ -64,7 +64,8 @@ def ask(model: Density, cells: Hidden) -> Told:
     levels: tuple[np.ndarray, ...] = ()
     if cells.n_levels is not None and (cells.n_levels > 0).any():
         levels = tuple(density.level_probabilities(model, cells.shown))
-    return Told(filled.log_prob, filled.mean, levels, float(cells.weight @ gain) / total)
+    mean = limit(cells, filled.mean) if limited else filled.mean
+    return Told(filled.log_prob, mean, levels, float(cells.weight @ gain) / total)
 
 
 def unite_told(told: Sequence[Told], shares: np.ndarray) -> Told:
@@ -188,10 +189,9 @@ def find_trust(cells: Hidden, told: Told, alone: Told) -> np.ndarray:
     highest log score for levels. A few hidden cells prove little, so that others speak beside them.
     """
     trust = np.ones(cells.x.shape[1])
-    mean = limit(cells, told.mean)
     for j in np.flatnonzero((cells.spread > 0) & cells.hidden.any(axis=0)):
         rows = np.flatnonzero(cells.hidden[:, j])
-        told_off, off = mean[rows, j] - alone.mean[0, j], cells.x[rows, j] - alone.mean[0, j]
+        told_off, off = (each[rows, j] - alone.mean[0, j] for each in (told.mean, cells.x))
         power = float(cells.weight[rows] @ told_off**2)
         if power > 0:
             best = float(cells.weight[rows] @ (told_off * off)) / power
