@@ -437,10 +437,10 @@ def test_a_summary_tells_what_was_filled_and_how_sure_and_details_only_if_asked(
     assert "Filled 30 of 90 gaps (v1 18, word 12)" in said
     assert "Not filled 60 gaps: day 60 (dates)" in said
     sure = re.search(
-        r"filled with an error of 0\.(\d\d) standard .* have a probability of (\d+) %", said
+        r"filled with an error of 0\.(\d\d) standard .* have a probability of ([\d.]+) %", said
     )
     assert int(sure[1]) < 60  # the group is told by the other number and the word
-    assert 80 < int(sure[2]) <= 100
+    assert 80 < float(sure[2]) <= 100
     told = json.loads(gapmix(tmp_path, *fill, "--components", "2", "--json").out)["sure"]
     assert 0.7 < told["explained"] < 1
     assert 0.8 < told["probability"] < 1

@@ -255,8 +255,9 @@ def _may_need_ridge(wanted: Wanted, shown: Task) -> bool:
     numbers = (
         np.ones(shown.x.shape[1], dtype=bool) if shown.n_levels is None else shown.n_levels < 1
     )
-    known = (~np.isnan(shown.x[:, numbers])).mean(axis=0)
-    return _count_rows(shown) * float(known.mean()) < sizes.ROWS_PER_COLUMN * (known > 0).sum()
+    known = shown.weight @ ~np.isnan(shown.x[:, numbers]) / shown.weight.sum()
+    known = known[known > 0]  # the others are as if they were not there
+    return _count_rows(shown) * float(known.sum()) < sizes.ROWS_PER_COLUMN * len(known) ** 2
 
 
 def _grow(
