@@ -503,8 +503,7 @@ def test_long_tables_find_their_factors(tmp_path):
     save(imputer, tmp_path / "model")
     again = load(tmp_path / "model").predict_cells([0, 3], [5, 7], cells)
     np.testing.assert_array_equal(again, imputer.predict_cells([0, 3], [5, 7]))
-    with pytest.warns(UserWarning, match="the value 0 occurs"):  # where the long table has gaps
-        imputer.fit(cells.toarray())
+    imputer.fit(cells.toarray())
     with pytest.raises(ValueError, match="needs the table X"):
         imputer.predict_cells([0], [0])
 

@@ -19,6 +19,7 @@ CODE_SHARE = 0.005  # an extreme integer is suspected if at least this share of 
 HOLES = 3.0  # times the largest hole among the others that an integer is away from them,
 DEEP = 0.3  # and the share of the way to their median that is empty,
 FEWEST_LONELY = 5  # cells that have it,
+MOST_LONELY = 0.5  # and the largest share of all,
 NEAR = 0.1  # or the share of their range, if it is a code in another column
 
 # scikit-learn wraps methods and calls them in searches and pipelines: not the user's line either.
@@ -119,6 +120,8 @@ def _find_ends(column: np.ndarray, j: int) -> list[_End]:
         middle = int(np.searchsorted(np.cumsum(amount), 0.5 * amount.sum()))
         near = rest[: middle + 1] if place == 0 else rest[middle:]
         hole = float(np.diff(near).max(initial=0.0))
+        if n_code > MOST_LONELY * n:  # as zeros of counts and pixels do, by nature
+            hole = np.inf
         ends = float(rest[0]), float(rest[-1])
         found.append(_End(Code(j, code, n_code, *ends), hole, float(rest[middle])))
     return found

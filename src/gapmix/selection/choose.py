@@ -189,7 +189,8 @@ def _compare(wanted: Wanted, task: Task, tried: list[int], factors: list[int]) -
         n_factors = STRUCTURES[fitted.parameters.structure].n_factors
         size = Size(n_components, n_factors, ridge)
         model = model_of(fitted, task, wanted.running.n_jobs)
-        answer = judging.ask(model, cells, limited=task.target_columns is None)
+        fills = task.target_columns is None and not task.whole_rows
+        answer = judging.ask(model, cells, limited=fills)
         fits[size], told[size] = fitted, answer
         loss = -answer.log_score if task.whole_rows else judging.measure_loss(cells, answer)
         error = judging.measure_error(cells, answer.mean)
