@@ -228,7 +228,7 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         return self
 
     def _fit_heads(self, wanted: Wanted, task: Task, fits: list[Fitted]) -> Heads | None:
-        asked = read_refine(self.refine, wanted.effort)
+        asked = read_refine(self.refine, wanted.effort, wanted.n_components)
         if asked is None:
             return None
         joint = join_classes(fits, self.priors_)

@@ -165,7 +165,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         task = Task(joint, weight, all_names, target_columns=at_end, n_levels=n_levels)
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
-        asked = read_refine(self.refine, wanted.effort, task.n_levels)
+        asked = read_refine(self.refine, wanted.effort, wanted.n_components)
         self.heads_ = None
         if asked is not None:
             learners = choose_learners(asked, wanted.seed)
