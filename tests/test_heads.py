@@ -101,7 +101,7 @@ def mixed_pair():
 
 
 def test_heads_fill_a_kink_better_and_leave_known_cells_as_they_are(pair):
-    x, plain, refined = pair
+    x, _, refined = pair
     truth, gaps = kinked()[0], np.isnan(x)
     error = [np.sqrt(((each.transform(x) - truth)[gaps[:, 2], 2] ** 2).mean()) for each in pair[1:]]
     assert error[1] < 0.95 * error[0]

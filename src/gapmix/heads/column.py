@@ -13,6 +13,7 @@ from gapmix.heads.weighing import Judged, Known, weigh
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of a forest that is mixed in
 N_FOLDS = 3
 MANY_CELLS = 2_000
+LEAST_GAIN = 0.02  # of the error, or of the log score
 
 
 class Tried(NamedTuple):
@@ -47,6 +48,14 @@ def fit_head(known: Known, column: int, learners: Learners) -> Judged:
         more = _teach(recipe.planting, known, everything)
         learner = learner._replace(forest=more.forest, share=best.share)
     return best.judged._replace(head=best.judged.head._replace(learner=learner))
+
+
+def promises_gain(known: Known, column: int, learners: Learners) -> bool:
+    """Tell whether lines and a forest alone make a head that is worth its time."""
+    recipe = learners.of_levels if is_named(known) else learners.of_numbers
+    lines = _try(known, recipe.tried[len(recipe.tried) // 2], column)
+    head = _mix(known, lines, tell_others(known, recipe.planting), column).judged.head
+    return abs(head.after - head.before) > LEAST_GAIN * abs(head.before)
 
 
 def is_named(known: Known) -> bool:

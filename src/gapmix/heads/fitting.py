@@ -19,7 +19,7 @@ from gapmix.density.conditional import Filled
 from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted
 from gapmix.heads.bins import put_in_bins
-from gapmix.heads.column import N_FOLDS, fit_head
+from gapmix.heads.column import N_FOLDS, fit_head, promises_gain
 from gapmix.heads.features import (
     DIGITS,
     View,
@@ -48,7 +48,9 @@ from gapmix.selection.choose import (
 from gapmix.threads import open_engine
 
 FEWEST_CELLS = 60  # known cells of a column that a head is fitted to
-N_ITER = 10  # in which a mixture forgets the rows of a fold
+N_ITER = 4  # in which a mixture forgets the rows of a fold
+MANY_ROWS = 2_000  # of which a few are tried first
+N_PROBED = 1_000
 MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
 MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
 
@@ -97,6 +99,10 @@ def fit_heads(
         return Learned(Heads(view, ()), {})
     learners = without_trees(learners, task, view, able)
     task, fold = deal(task, rng)
+    if learners.probe and len(task.x) > MANY_ROWS:
+        able = _find_promising(task, view, fitted, fold, learners, able, columns)
+        if not able:
+            return Learned(Heads(view, ()), {})
     models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
 
     def work(j: int) -> tuple[Head, Widths | None]:
@@ -116,6 +122,30 @@ def fit_heads(
         heads, widths = zip(*engine.map(work, able), strict=True)
     found = dict(zip(able, widths, strict=True))
     return Learned(Heads(view, heads), {j: each for j, each in found.items() if each is not None})
+
+
+def _find_promising(
+    task: Task,
+    view: View,
+    fitted: Fitted,
+    fold: np.ndarray,
+    learners: Learners,
+    able: Sequence[int],
+    columns: Sequence[int] | None,
+) -> list[int]:
+    """Return the columns on which heads promise a gain, judged by a few rows.
+
+    The mixture has seen these rows. Among many it hardly knows them by heart, and what it does only
+    makes it harder to be better.
+    """
+    few = task._replace(x=task.x[:N_PROBED], weight=task.weight[:N_PROBED])
+    models = [model_of(fitted, task, 1)] * N_FOLDS
+
+    def promises(j: int) -> bool:
+        hidden = [j] if columns is None else list(columns)
+        return promises_gain(look(few, view, models, fold[:N_PROBED], j, hidden), j, learners)
+
+    return [j for j in able if promises(j)]
 
 
 def without_trees(learners: Learners, task: Task, view: View, columns: Sequence[int]) -> Learners:

@@ -32,6 +32,7 @@ class Learners(NamedTuple):
     of_numbers: Recipe
     of_levels: Recipe
     max_rows: int = 20_000  # fitted to at most so many rows, drawn at random
+    probe: bool = False  # whether columns of large tables must promise a gain on a few rows first
 
 
 class Grown(NamedTuple):
@@ -61,7 +62,7 @@ def choose_learners(asked: Any, seed: int) -> Learners:
         trees = Growth(200, 0.06, seed), Planting(100, depth=14, least=2, seed=seed)
     ours = Learners(Recipe(lines, *trees), Recipe(odds, *trees))
     if isinstance(asked, str):
-        return ours._replace(max_rows=5_000) if few else ours
+        return ours._replace(max_rows=5_000, probe=True) if few else ours
     asked = clone(asked)
     if asked.get_params().get("random_state", seed) is None:
         asked.set_params(random_state=seed)
