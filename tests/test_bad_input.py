@@ -231,6 +231,12 @@ def test_nines_are_a_code_where_no_other_value_is_negative_however_wide_the_colu
     assert [(code.column, code.value) for code in find_codes(x)] == [(0, -999.0)]
 
 
+def test_nines_are_a_code_among_few_answers_too_where_other_values_far_out_are_none():
+    answers = np.tile([1.0, 2.0, 3.0], 20)[:, None].repeat(4, axis=1)
+    answers[::6] = [-9.0, -999.0, -5.0, 800.0]
+    assert [(code.column, code.value) for code in find_codes(answers)] == [(0, -9.0), (1, -999.0)]
+
+
 def test_a_number_alone_where_others_lie_close_together_is_a_code_and_then_in_all_columns():
     rng = np.random.default_rng(0)
     pressure = np.round(rng.normal(130, 15, 300))

@@ -346,6 +346,20 @@ def test_a_row_that_shows_nothing_is_the_mixtures(mixed_pair):
         assert np.array_equal(getattr(refined, each)(empty), getattr(plain, each)(empty))
 
 
+def test_columns_of_large_tables_have_heads_only_if_a_few_rows_promise_a_gain(monkeypatch):
+    rng = np.random.default_rng(0)
+    lines = rng.normal(size=(2500, 3)) @ rng.normal(size=(3, 3))
+    x = np.column_stack([lines, kinked(2500)[0][:, :3]])
+    x[rng.random(x.shape) < 0.2] = np.nan
+    one = {"max_components": 1, "random_state": 0, "n_jobs": 1}
+    heads = GaussianMixtureImputer(**one).fit(x).heads_.heads
+    assert [head.column for head in heads] == [3, 4, 5]
+    assert all(head.weight > 0 for head in heads)
+    assert GaussianMixtureImputer(**one).fit(x[:, :3]).heads_.heads == ()
+    monkeypatch.setattr(fitting, "MANY_ROWS", 2500)
+    assert len(GaussianMixtureImputer(**one).fit(x).heads_.heads) == 6
+
+
 def test_large_tables_have_no_trees_on_top_of_slopes(monkeypatch):
     def refuse(*_):
         raise AssertionError("boosted")

@@ -50,9 +50,8 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         components on more rows, for more iterations and with three starts, and refines.
     refine : None, 'auto', False or regressor, default=None
         Learn the errors of the mixture, and correct them where that helps on rows the learner has
-        not seen. 'auto' uses boosted trees; or give a regressor. None leaves it to `effort`,
-        which by default uses linear models and small trees on tables with categories; False turns
-        it off.
+        not seen. None leaves it to `effort`, which with 'auto' uses small trees and a forest.
+        'auto' uses larger ones; or give a regressor. False turns it off.
     categorical_features : 'from_dtype', names, numbers or mask of columns of X, or None
         Which columns of X are categories; default='from_dtype', as in
         :class:`gapmix.GaussianMixture`.

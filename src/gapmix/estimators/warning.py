@@ -111,7 +111,7 @@ def _find_ends(column: np.ndarray, j: int) -> list[_End]:
     """Return the ends of a column (n,) that are integers and repeat."""
     values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
     n, found = int(counts.sum()), []
-    if n < 20 or len(values) < 6:
+    if n < 20 or len(values) < 3:
         return []
     for place, rest, amount in ((0, values[1:], counts[1:]), (-1, values[:-1], counts[:-1])):
         code, n_code = float(values[place]), int(counts[place])
@@ -122,9 +122,17 @@ def _find_ends(column: np.ndarray, j: int) -> list[_End]:
         hole = float(np.diff(near).max(initial=0.0))
         if n_code > MOST_LONELY * n:  # as zeros of counts and pixels do, by nature
             hole = np.inf
-        ends = float(rest[0]), float(rest[-1])
-        found.append(_End(Code(j, code, n_code, *ends), hole, float(rest[middle])))
+        end = _End(
+            Code(j, code, n_code, float(rest[0]), float(rest[-1])), hole, float(rest[middle])
+        )
+        if len(values) >= 6 or _is_usual(end.code):  # among few values, any may lie far out
+            found.append(end)
     return found
+
+
+def _is_usual(code: Code) -> bool:
+    """Tell whether a value is all nines and negative, as -99, among values that are not."""
+    return code.low >= 0 and set(f"{code.value:.0f}") == {"-", "9"}
 
 
 def _distance(code: Code) -> float:
@@ -134,8 +142,7 @@ def _distance(code: Code) -> float:
 def _is_apart(end: _End) -> bool:
     """Tell whether a value is hardly one of the others."""
     code = end.code
-    usual = code.low >= 0 and set(f"{code.value:.0f}") == {"-", "9"}  # -99, below nothing but zero
-    if usual or is_far(code.value, code.low, code.high):
+    if _is_usual(code) or is_far(code.value, code.low, code.high):
         return True
     away = _distance(code)
     lonely = 0.0 < HOLES * end.hole <= away and away >= DEEP * abs(end.median - code.value)
