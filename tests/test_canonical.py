@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gapmix.plan import canonical
-from gapmix.plan.canonical import draw_uniform, put_in_order
+from gapmix.plan.canonical import draw_uniform, name_levels, put_in_order
 
 
 def make_table(kind, seed=0, n=300, d=6):
@@ -88,3 +88,16 @@ def test_a_large_table_has_the_order_that_it_has_in_one_go(monkeypatch):
     whole = canonical.order_columns(x, np.ones(50))
     monkeypatch.setattr(canonical, "MANY_CELLS", 120)
     np.testing.assert_array_equal(canonical.order_columns(x, np.ones(50)), whole)
+
+
+def test_an_empty_column_does_not_change_the_names_of_levels():
+    rng = np.random.default_rng(0)
+    numbers, codes = rng.normal(size=(60, 3)), rng.integers(0, 2, (60, 2)).astype(float)
+    numbers[rng.random(numbers.shape) < 0.2] = np.nan
+    named = []
+    for d in range(3):  # empty columns beside them
+        x = np.column_stack([numbers, np.full((60, d), np.nan), codes])
+        n_levels = np.append(np.zeros(3 + d, dtype=int), [2, 2])
+        named.append(name_levels(x, np.ones(60), n_levels)[:, -2:])
+    assert np.array_equal(named[0], named[1])
+    assert np.array_equal(named[0], named[2])

@@ -23,9 +23,14 @@ def take_bins(binned: Binned, rows: np.ndarray) -> Binned:
     return binned._replace(bins=binned.bins[rows])
 
 
+def find_varying(binned: Binned) -> np.ndarray:
+    """Return the features that vary: the others, as those of an empty column, are as if absent."""
+    return np.flatnonzero([len(each) > 0 for each in binned.edges])
+
+
 def count_bins(binned: Binned) -> int:
     """Return the number of bins of the feature that has most."""
-    return 1 + max(len(each) for each in binned.edges)
+    return 1 + max((len(each) for each in binned.edges), default=0)
 
 
 def put_in_bins(features: np.ndarray, weight: np.ndarray) -> Binned:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils.extmath import softmax
 
-from gapmix.heads.bins import Binned, count_bins, find_thresholds
+from gapmix.heads.bins import Binned, count_bins, find_thresholds, find_varying
 from gapmix.heads.trees import LEAF, Trees, add_up
 from gapmix.kernels import load
 
@@ -49,7 +49,10 @@ def boost(
     n_nodes, n_bins = 2 ** (growth.depth + 1) - 1, count_bins(binned)
     node = np.empty(len(features), dtype=np.int64)
     rng = np.random.default_rng([growth.seed, 4])
-    p = features.shape[1]
+    varying = find_varying(binned)
+    if not varying.size:
+        return slopes
+    n_used = int(np.ceil(growth.share * len(varying)))
     grown = []
     for _ in range(growth.n_trees):
         told = raw if not n_levels else softmax(raw) if k > 1 else expit(raw)
@@ -59,7 +62,7 @@ def boost(
         for output in range(k):
             feature, place = (np.full(n_nodes, LEAF, dtype=np.int64) for _ in range(2))
             value = np.zeros(n_nodes)
-            used = np.sort(rng.permutation(p)[: int(np.ceil(growth.share * p))])
+            used = np.sort(rng.permutation(varying)[:n_used])
             load("growing").grow_tree(
                 *(binned.bins, n_bins, used, grad[output], hess[output]),
                 *(growth.least, growth.penalty, feature, place, value, node),

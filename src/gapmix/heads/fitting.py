@@ -49,6 +49,7 @@ from gapmix.threads import open_engine
 
 FEWEST_CELLS = 60  # known cells of a column that a head is fitted to
 N_ITER = 4  # in which a mixture forgets the rows of a fold
+MANY_COLUMNS = 40  # of which only categories have heads: numbers gain little for their time
 MANY_ROWS = 2_000  # of which a few are tried first
 N_PROBED = 1_000
 MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
@@ -95,6 +96,8 @@ def fit_heads(
         for j in (np.flatnonzero(view.gaps).tolist() if columns is None else columns)
         if _can_have_head(task, j)
     ]
+    if learners.probe and len(able) > MANY_COLUMNS:
+        able = [j for j in able if is_category(view, j)]
     if not able:
         return Learned(Heads(view, ()), {})
     learners = without_trees(learners, task, view, able)
@@ -166,9 +169,10 @@ def _can_have_head(task: Task, column: int) -> bool:
 def deal(task: Task, rng: np.random.Generator) -> tuple[Task, np.ndarray]:
     """Return the rows in canonical order and the fold of each, (n,), the same one for copies.
 
-    Neither units, nor the places of rows and columns, nor names of levels matter.
+    Neither units, nor places of rows and columns, nor empty columns, nor names of levels matter.
     """
-    keys = draw_uniform(task.x, task.weight, rng, task.n_levels).sum(axis=1)
+    drawn = draw_uniform(task.x, task.weight, rng, task.n_levels)
+    keys = drawn[:, ~np.isnan(task.x).all(axis=0)].sum(axis=1)
     order = np.argsort(keys, kind="stable")
     place: np.ndarray = np.unique(keys[order], return_inverse=True)[1]
     return task._replace(x=task.x[order], weight=task.weight[order]), place % N_FOLDS

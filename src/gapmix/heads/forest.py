@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.heads.bins import Binned, count_bins, find_thresholds
+from gapmix.heads.bins import Binned, count_bins, find_thresholds, find_varying
 from gapmix.heads.trees import LEAF, Trees
 from gapmix.kernels import load
 
@@ -35,7 +35,8 @@ def plant(
 
     `target` (n,) are numbers, or if there are `n_levels`, their places, whose shares it tells.
     """
-    n, p = binned.bins.shape
+    n, varying = len(target), find_varying(binned)
+    bins = np.ascontiguousarray(binned.bins[:, varying])
     rng = np.random.default_rng([planting.seed, 3])
     baseline = np.zeros(max(1, n_levels))
     level, amount = np.zeros(n, dtype=np.int64), np.ones(n)
@@ -44,14 +45,14 @@ def plant(
     else:
         baseline[0] = np.average(target, weights=weight)
         amount = target - baseline[0]
-    n_tried = max(1, int(p**0.5))
+    n_tried = int(np.ceil(len(varying) ** 0.5))
     most = 2 * max(1, min(2**planting.depth, n // planting.least)) - 1  # nodes there can be
     feature, place, left = (np.empty(most, dtype=np.int64) for _ in range(3))
     value = np.empty((most, len(baseline)))
     start, parts = [0], []
     for _ in range(planting.n_trees):
         n_nodes = load("growing").plant_tree(
-            *(binned.bins, count_bins(binned), np.arange(n), level, amount, weight),
+            *(bins, count_bins(binned), np.arange(n), level, amount, weight),
             *(planting.least, planting.depth, n_tried, rng.random(most * n_tried)),
             *(feature, place, left, value),
         )
@@ -60,6 +61,7 @@ def plant(
     first = np.repeat(start[:-1], np.diff(start))
     feature, place, left, value = (np.concatenate(each) for each in zip(*parts, strict=True))
     leaf = left < 0
+    feature[~leaf] = varying[feature[~leaf]]
     return Trees(
         baseline,
         np.array(start, dtype=np.int64),

@@ -32,7 +32,7 @@ class Learners(NamedTuple):
     of_numbers: Recipe
     of_levels: Recipe
     max_rows: int = 20_000  # fitted to at most so many rows, drawn at random
-    probe: bool = False  # whether columns of large tables must promise a gain on a few rows first
+    probe: bool = False  # whether large tables have heads only where these promise a gain
 
 
 class Grown(NamedTuple):

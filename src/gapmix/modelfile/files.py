@@ -210,8 +210,8 @@ def composed(
             setattr(estimator, name, taken[0] if count is None else taken)
         if mixtures:
             raise ModelFileError(f"{len(mixtures)} mixtures belong to nothing.")
-        estimator.heads_ = _read_heads(estimator, arrays)
         check(estimator)
+        estimator.heads_ = _read_heads(estimator, arrays)
         return estimator
 
     nested = {f"mixture.*.{name}" for name in array_names(GaussianMixture, MIXTURE_ARRAYS)}

@@ -155,9 +155,10 @@ def _column_keys(z: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def _row_keys(z: np.ndarray) -> np.ndarray:
-    """Return one number for each row, columns being in canonical order."""
+    """Return one number for each row, columns being in canonical order; empty ones add nothing."""
     of_value, of_gap = np.random.default_rng(SALT).uniform(0.5, 1.5, (z.shape[1], 2)).T
     observed = ~np.isnan(z)
     bounded = np.where(observed, z / (1.0 + np.abs(z)), 0.0)
-    keys: np.ndarray = (bounded * of_value + ~observed * of_gap).sum(axis=1)
+    gaps = ~observed & observed.any(axis=0)
+    keys: np.ndarray = (bounded * of_value + gaps * of_gap).sum(axis=1)
     return keys
