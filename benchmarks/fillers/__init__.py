@@ -31,7 +31,7 @@ CONTESTANTS = {
         "mixture", {"effort": "best"}, (), guess=lambda n, d: 1e-3 * n * d**1.5
     ),
     "gapmix one-hot": Contestant(
-        "indicators", {}, (), mixed=True, guess=lambda n, d: 3e-4 * n * d**1.5
+        "indicators", {"refine": False}, (), mixed=True, guess=lambda n, d: 3e-4 * n * d**1.5
     ),
     "mean": Contestant("mean", {}),
     **{
