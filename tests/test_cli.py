@@ -80,7 +80,7 @@ def test_columns_are_found_by_name_in_any_order(gapmix, tmp_path):
     assert gapmix(tmp_path, "impute", "in.csv", "-o", "a.csv", "-m", "model").code == 0
     ran = gapmix(tmp_path, "impute", "turned.csv", "-o", "b.csv", "-m", "model")
     assert ran.code == 0, ran.err
-    assert "Column 'extra': not known to the model" in ran.err
+    assert "Column 'extra' is not used by the model" in ran.err
     a, b = pl.read_csv(tmp_path / "a.csv"), pl.read_csv(tmp_path / "b.csv")
     assert b.columns == ["v2", "v0", "v1", "extra"]
     assert a.equals(b.select("v0", "v1", "v2"))
@@ -99,8 +99,8 @@ def test_a_new_users_table_with_everything_in_it(gapmix, tmp_path):
     assert ran.code == 0, ran.err
     for part in (
         "decimal comma",
-        "'name' (an id, 60 distinct in 60 values; no gaps), 'day' (dates; no gaps).",
-        "Column 'empty' has no value in any row: left empty",
+        "'name' (an id: 60 different texts in 60 cells; no gaps), 'day' (dates; no gaps).",
+        "Column 'empty' has no values to learn from. It stays empty.",
         "The name 'v' is used by more than one column",
     ):
         assert part in ran.err
@@ -316,7 +316,7 @@ def test_evaluate_compares_ways_to_fill_hidden_cells(gapmix, tmp_path):
         assert (told["imputer"], told["sure"]) == (each.imputer, each.sure)
         assert told["behind_error"] == pytest.approx(each.behind_error, rel=1e-9)
     shown = gapmix(tmp_path, "evaluate", "in.csv", *options)
-    assert "Ways to fill" in shown.out
+    assert "Methods (error" in shown.out
     assert " ".join(same.verdict().split()) in " ".join(shown.out.split())
     few = gapmix(tmp_path, "evaluate", "in.csv", "--methods", "mean, mixture", "--json", *options)
     left = json.loads(few.out)
@@ -551,7 +551,7 @@ def test_a_table_without_gaps_is_written_and_nothing_fitted(gapmix, tmp_path):
     write_rows(tmp_path / "in.csv", x, word=["a"] * N)
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "out.csv", "--std")
     assert ran.code == 0, ran.err
-    assert "No column has a gap to fill: nothing was fitted." in ran.err
+    assert "There are no gaps to fill, so nothing was fitted." in ran.err
     assert "Model" not in ran.err
     assert cells(tmp_path / "out.csv") == cells(tmp_path / "in.csv")
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "out.csv", "--save-model", "m", *FIT)

@@ -462,8 +462,8 @@ def test_kinds_of_columns_that_are_passed_through(tmp_path):
         "same": "category",
     }
     assert [note.text for note in seen.notes] == [
-        "Passed through, not filled: 'id' (an id, 120 distinct in 120 values; no gaps), 'day' "
-        "(dates; no gaps), 'remark' (80 distinct texts in 120 values, too many for a category; "
+        "Passed through, not filled: 'id' (an id: 120 different texts in 120 cells; no gaps), 'day' "
+        "(dates; no gaps), 'remark' (80 different texts in 120 cells, too many for a category; "
         "no gaps). Give --categories COLUMN to fill one as a category. Give --numbers COLUMN to "
         "fill dates.",
         "Column 'empty' has no value in any row: left empty, because nothing can be learned about "
@@ -482,7 +482,7 @@ def test_numbers_among_texts_are_numbers_if_asked(tmp_path):
     column = seen.schema.columns[0]
     assert (column.kind, column.n_missing, column.loose) == ("number", 30, True)
     np.testing.assert_array_equal(seen.matrix[:5, 0], [1, 2.5, np.nan, np.nan, 4])
-    assert "20 cells are not a number ('n/k', 'refused') and count as missing" in seen.notes[0].text
+    assert "20 cells are not a number ('n/k', 'refused') and count as gaps" in seen.notes[0].text
 
 
 def test_a_level_the_model_does_not_know_is_kept():
