@@ -58,7 +58,11 @@ BAD = {
     "pictures": (text(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), 1, "zero bytes"),
     "not UTF-16": (text(b"\xff\xfea,b\n1,2\n"), 1, ""),
     "too many components": (table(a=NUMBERS[:3], b=HOLES[:3]), 1, "Lower --components"),
-    "damaged Parquet": (text(b"PAR1" + b"\x07" * 80 + b"PAR1"), 1, "damaged, or not a Parquet file"),
+    "damaged Parquet": (
+        text(b"PAR1" + b"\x07" * 80 + b"PAR1"),
+        1,
+        "damaged, or not a Parquet file",
+    ),
     "cut Parquet": (text(b"PAR1"), 1, "damaged, or not a Parquet file"),
     "wide field": (text("a,b\n1," + "x" * 2**21 + "\n"), 1, "bytes long"),
     "many columns": (text(",".join(f"c{i}" for i in range(10_001)) + "\n"), 1, "10,001 fields"),
@@ -236,9 +240,7 @@ def test_a_repeated_extreme_number_is_pointed_at_and_can_be_named(gapmix, tmp_pa
         tmp_path, "impute", "in.csv", "-o", "p.csv", "--missing-values", "NA,?,-999", *FIT
     )
     assert "-999" not in (tmp_path / "p.csv").read_text()
-    assert (
-        "Also taken as gaps, like empty cells and NA: '-999' in 'coded' (10)." in again.err
-    )
+    assert "Also taken as gaps, like empty cells and NA: '-999' in 'coded' (10)." in again.err
     assert "Warning" not in again.err
 
 

@@ -88,9 +88,7 @@ def test_dates_are_filled_on_request_in_their_spelling(gapmix, tmp_path):
     options = ("--numbers", "born,seen", *QUICK)
     ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", "--save-model", "m", *options)
     assert ran.code == 0, ran.err
-    assert (
-        "1 cell is not a date such as 2024-12-31T23:59 ('later') and counts as a gap" in ran.err
-    )
+    assert "1 cell is not a date such as 2024-12-31T23:59 ('later') and counts as a gap" in ran.err
     assert "'?' in 'born' (10)" in ran.err
     before, after = cells(tmp_path / "t.csv", ";"), cells(tmp_path / "o.csv", ";")
     for old, new, day in zip(before[1:], after[1:], days, strict=True):

@@ -462,12 +462,11 @@ def test_kinds_of_columns_that_are_passed_through(tmp_path):
         "same": "category",
     }
     assert [note.text for note in seen.notes] == [
-        "Passed through, not filled: 'id' (an id: 120 different texts in 120 cells; no gaps), 'day' "
-        "(dates; no gaps), 'remark' (80 different texts in 120 cells, too many for a category; "
-        "no gaps). Give --categories COLUMN to fill one as a category. Give --numbers COLUMN to "
-        "fill dates.",
-        "Column 'empty' has no value in any row: left empty, because nothing can be learned about "
-        "it.",
+        "Passed through, not filled: 'id' (an id: 120 different texts in 120 cells; no gaps), "
+        "'day' (dates; no gaps), 'remark' (80 different texts in 120 cells, too many for a "
+        "category; no gaps). To fill one as a category, give --categories COLUMN. To fill dates, "
+        "give --numbers COLUMN.",
+        "Column 'empty' has no values to learn from. It stays empty.",
     ]
 
 

@@ -116,11 +116,11 @@ def tell(ranked: Sequence[Ranked], what: str, ours: str, *, levels: bool = False
     worse = [each for each in ranked if each.behind > 0]
     follow = [each.imputer for each in worse if each.behind == worse[0].behind]
     if worse:
-        text += f" That is {_behind(worse[0], levels)} less than {listed(follow)}, the next best, "
+        text += f" That is {_behind(worse[0], levels)} less than {listed(follow)}, the next best; "
         text += _sureness(worse[0])
     if ours in [each.imputer for each in worse] and ours not in follow:
         each = next(each for each in worse if each.imputer == ours)
-        text += f" {ours} has {_behind(each, levels)} more than the best, {_sureness(each)}"
+        text += f" {ours} has {_behind(each, levels)} more than the best; {_sureness(each)}"
     return text
 
 
@@ -131,8 +131,8 @@ def _behind(each: Ranked, levels: bool) -> str:
 def _sureness(each: Ranked) -> str:
     """Return how sure a difference is, to end a sentence with."""
     if each.sure:
-        return "a clear difference (more than two standard errors)."
-    return "which may be chance (less than two standard errors)."
+        return "the difference is clear (over two standard errors)."
+    return "the difference may be chance (under two standard errors)."
 
 
 def _plus_minus(value: float, error: float, levels: bool) -> str:
