@@ -132,7 +132,7 @@ CALLS = {
     "unknown option": (("impute", "in.csv", "--colums", "a"), 2, "--columns"),
     "no file": (("impute", "nothing.csv"), 2, "There is no file 'nothing.csv'"),
     "a folder": (("impute", "."), 2, "a folder without any file"),
-    "an address": (("impute", "https://example.org/a.csv"), 2, "nothing is fetched"),
+    "an address": (("impute", "https://example.org/a.csv"), 2, "does not use the network"),
     "a spreadsheet": (("impute", "book.xlsx"), 2, "pandas.read_excel('book.xlsx')"),
     "no such column": (("impute", "in.csv", "--columns", "v9"), 2, "has no column 'v9'"),
     "misspelt column": (("score", "in.csv", "--id", "V0"), 2, "Did you mean 'v0'?"),
@@ -309,5 +309,5 @@ def test_without_its_extras_the_command_says_what_to_install(tmp_path):
     )
     assert ran.returncode == 2
     assert ran.stderr == (
-        'The command line needs rich, which is not installed: pip install "gapmix[cli]"\n'
+        'The command line needs rich, which is not installed. Run: pip install "gapmix[cli]"\n'
     )

@@ -56,7 +56,7 @@ def test_what_may_be_or_was_taken_as_a_gap_is_said_with_the_option_to_type(
         f"--missing-values '{MARKS}'",
         "'?' in 'count' (4), 'word' (3)",
         "2 rows have no value in any column used (the first is row 31)",
-        "2 empty lines were left out",
+        "2 empty lines were skipped",
     ):
         assert ran.err.count(fact) == 1, (fact, ran.err)
     if command == "report":
@@ -194,5 +194,5 @@ def test_columns_of_one_name_are_named_by_their_numbers(gapmix, tmp_path):
     (tmp_path / "t.csv").write_text("a,b,a\n" + "\n".join(lines) + "\n")
     ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", "--keep", "a (3)", *QUICK)
     assert ran.code == 0, ran.err
-    assert "in options, say 'a (1)', 'a (3)'" in ran.err.replace("\n", " ")
+    assert "In options, write 'a (1)', 'a (3)'" in ran.err.replace("\n", " ")
     assert (tmp_path / "o.csv").read_text() == (tmp_path / "t.csv").read_text()

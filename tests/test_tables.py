@@ -475,7 +475,7 @@ def test_numbers_among_texts_are_numbers_if_asked(tmp_path):
     (tmp_path / "in.csv").write_text("a,b\n" + "".join(f"{c},1\n" for c in cells))
     seen = scan(open_table(tmp_path / "in.csv"))
     assert seen.schema.columns[0].kind == "text"
-    assert "--numbers 'a' to fill every cell that is not a number" in seen.notes[0].text
+    assert "--numbers 'a' to treat all that is not a number as a gap" in seen.notes[0].text
     assert "with 10 gaps" in seen.notes[0].text
     seen = scan(open_table(tmp_path / "in.csv"), ["numbers", "use"])
     column = seen.schema.columns[0]
