@@ -20,7 +20,7 @@ OLDEST_NOT := \
 
 help:
 	@echo "make demo         punch holes into a table, fill them, show how well it went"
-	@echo "make test         the tests, in a few minutes"
+	@echo "make test         the tests, in a quarter of an hour"
 	@echo "make test-full    the tests at their full sizes"
 	@echo "make test-oldest  a part of the tests with the oldest packages allowed, in build/oldest"
 	@echo "make test-sdist   the tests from the sdist in dist/, unpacked in a temporary folder"
