@@ -248,6 +248,14 @@ def test_a_number_alone_where_others_lie_close_together_is_a_code_and_then_in_al
     assert [code.column for code in find_codes(x[:, [4]])] == []
 
 
+def test_a_code_of_nines_among_few_answers_is_found():
+    answers = np.resize([1.0, 2.0, 3.0, 4.0, -999.0], 100)
+    signed = np.resize([-2.0, -1.0, 0.0, 1.0, -9.0], 100)  # may be a scale
+    two = np.resize([0.0, -9.0], 100)
+    found = find_codes(np.column_stack([answers, signed, two]))
+    assert [(code.column, code.value, code.n_cells) for code in found] == [(0, -999.0, 20)]
+
+
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_codes_are_warned_of_once_by_every_estimator_unless_they_have_no_weight(kind):
     x = make_table(80)

@@ -111,11 +111,13 @@ def _find_ends(column: np.ndarray, j: int) -> list[_End]:
     """Return the ends of a column (n,) that are integers and repeat."""
     values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
     n, found = int(counts.sum()), []
-    if n < 20 or len(values) < 6:
+    if n < 20 or len(values) < 3:
         return []
     for place, rest, amount in ((0, values[1:], counts[1:]), (-1, values[:-1], counts[:-1])):
         code, n_code = float(values[place]), int(counts[place])
         if code != np.round(code) or n_code < max(2, CODE_SHARE * n):
+            continue
+        if len(values) < 6 and not _is_usual(code, float(rest[0])):  # an answer from 0 to 4
             continue
         middle = int(np.searchsorted(np.cumsum(amount), 0.5 * amount.sum()))
         near = rest[: middle + 1] if place == 0 else rest[middle:]
@@ -131,11 +133,15 @@ def _distance(code: Code) -> float:
     return min(abs(code.low - code.value), abs(code.high - code.value))
 
 
+def _is_usual(value: float, low: float) -> bool:
+    """Tell whether a value is -9, -99, -999 and so on, and no other is below zero."""
+    return low >= 0 and set(f"{value:.0f}") == {"-", "9"}
+
+
 def _is_apart(end: _End) -> bool:
     """Tell whether a value is hardly one of the others."""
     code = end.code
-    usual = code.low >= 0 and set(f"{code.value:.0f}") == {"-", "9"}  # -99, below nothing but zero
-    if usual or is_far(code.value, code.low, code.high):
+    if _is_usual(code.value, code.low) or is_far(code.value, code.low, code.high):
         return True
     away = _distance(code)
     lonely = 0.0 < HOLES * end.hole <= away and away >= DEEP * abs(end.median - code.value)
