@@ -21,7 +21,7 @@ MAX_CONFUSED = 12  # levels of one
 METHODS = {
     "mean": "mean: the column's mean",
     "k-NN": "k-NN: the nearest rows",
-    "iterative": "iterative: regressions in turn",
+    "iterative": "iterative: chained regressions",
     ALONE: "mixture alone: this model, not refined",
     OURS: "mixture: this model",
 }
