@@ -2,8 +2,8 @@
 Filling a table and looking at it
 =================================
 
-A table with gaps goes in, a table without gaps comes out. This example looks first at the gaps, then
-at how the number of components was chosen, and last at what was filled in.
+A table with gaps goes in, a table without gaps comes out. This example looks first at the gaps,
+then at how the number of components was chosen, and last at what was filled in.
 """
 
 # %%

@@ -3,8 +3,8 @@ Gaps at prediction time, in a pipeline
 ======================================
 
 A trained classifier meets rows with gaps, and more gaps than in training. In a pipeline the imputer
-comes first. It learns from the training rows only and then fills each new row by itself, whatever is
-missing.
+comes first. It learns from the training rows only and then fills each new row by itself, whatever
+is missing.
 """
 
 # %%
