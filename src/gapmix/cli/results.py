@@ -298,7 +298,7 @@ def _evaluated(result: Any, verbose: bool) -> Any:
             duration(score.seconds),
             style=style,
         )
-    columns = _plain_table("By column: error, or share wrong" if mixed else "Error by column")
+    columns = _plain_table("Error, or share wrong" if mixed else "Error by column")
     columns.add_column("column", no_wrap=True, overflow="ellipsis")
     for score in result.scores:
         columns.add_column(score.method, justify="right", no_wrap=True)
