@@ -164,9 +164,7 @@ class FitOptions:
     ] = "default"
     refine: Annotated[
         bool,
-        flag(
-            "Let boosted trees correct the mixture where that helps; part of --effort best", MODEL
-        ),
+        flag("Let larger trees correct the mixture where that helps; part of --effort best", MODEL),
     ] = False
     covariance: Annotated[
         Literal["auto", "full", "tied", "diag", "spherical", "factor", "ppca"],

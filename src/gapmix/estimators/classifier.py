@@ -63,8 +63,9 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         components on more rows, for more iterations and with three starts, and refines.
     refine : None, 'auto', False or classifier, default=None
         Also learn the classes from rows filled by the mixtures, and mix the probabilities where
-        that helps on rows the learner has not seen. 'auto' uses boosted trees; or give a
-        classifier. None leaves it to `effort`, False turns it off.
+        that helps on rows the learner has not seen. None leaves it to `effort`, which with 'auto'
+        uses small trees and a forest. 'auto' uses larger ones; or give a classifier. False turns it
+        off.
     priors : array-like of shape (n_classes,) or None, default=None
         Probabilities of the classes; None uses their frequencies in the (weighted) rows.
     class_weight : dict, 'balanced' or None, default=None
@@ -228,7 +229,7 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         return self
 
     def _fit_heads(self, wanted: Wanted, task: Task, fits: list[Fitted]) -> Heads | None:
-        asked = read_refine(self.refine, wanted.effort)
+        asked = read_refine(self.refine, wanted.effort, wanted.n_components)
         if asked is None:
             return None
         joint = join_classes(fits, self.priors_)

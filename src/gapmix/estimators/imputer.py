@@ -70,11 +70,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         components on more rows, for more iterations and with three starts, and refines.
     refine : None, 'auto', False or estimator, default=None
         Learn the errors of the mixture, column by column, and correct them where that helps on
-        cells the learner has not seen. 'auto' uses boosted trees
-        (:class:`sklearn.ensemble.HistGradientBoostingRegressor`, for categories its classifier). A
-        regressor given here is used for numbers, a classifier with `predict_proba` for categories.
-        None leaves it to `effort`, which by default uses linear models, with a few small trees
-        where these help, on tables with categories; False turns it off.
+        cells the learners have not seen. None leaves it to `effort`, which with 'auto' uses small
+        trees and forests. 'auto' uses larger ones, without a limit on time. A regressor given here
+        is used for numbers, a classifier with `predict_proba` for categories. False turns it off.
     missing_values : number, text, None, list of these, or dict, default=np.nan
         What marks a gap, in addition to NaN and None. `{column: mark or list}`, by name or number,
         for marks in some columns only.

@@ -13,19 +13,17 @@ from gapmix.heads.fitting import fit_heads
 from gapmix.heads.learners import can_learn, choose_learners
 from gapmix.heads.using import Heads, move, redraw, refine
 from gapmix.selection.choose import Chosen, Task, Wanted
-from gapmix.selection.effort import LINEAR, Effort
+from gapmix.selection.effort import Effort
 from gapmix.selection.sizes import recalibrate
 
 
-def read_refine(asked: Any, effort: Effort, n_levels: np.ndarray | None = None) -> Any:
-    """Return what learners `refine` asks for: 'auto', LINEAR, one of its own, or None.
+def read_refine(asked: Any, effort: Effort, n_components: int | str) -> Any:
+    """Return what learners `refine` asks for: those of an effort, one of its own, or None.
 
-    `n_levels` (D,) are the levels of the columns. A mixture draws straight lines between numbers
-    by itself, but none that begin at levels: slopes are learned only where there are categories.
+    Effort is what is spent to find a mixture: one of a given number of components is left alone.
     """
     if asked is None:
-        mixed = n_levels is not None and bool((n_levels > 1).any())
-        return effort.refine if mixed or effort.refine != LINEAR else None
+        return effort.refine if n_components == "auto" else None
     if asked is False:
         return None
     if (isinstance(asked, str) and asked == "auto") or can_learn(asked):
@@ -40,7 +38,7 @@ def learn_heads(
     imputer: Any, wanted: Wanted, task: Task, chosen: Chosen
 ) -> tuple[Heads | None, np.ndarray | None]:
     """Return the heads that an imputer asks for, or None, and how intervals are then calibrated."""
-    asked = read_refine(imputer.refine, wanted.effort, task.n_levels)
+    asked = read_refine(imputer.refine, wanted.effort, wanted.n_components)
     if asked is None or (imputer.use_target and imputer.refine is None):
         return None, chosen.calibration
     if imputer.use_target:

@@ -50,9 +50,8 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         components on more rows, for more iterations and with three starts, and refines.
     refine : None, 'auto', False or regressor, default=None
         Learn the errors of the mixture, and correct them where that helps on rows the learner has
-        not seen. 'auto' uses boosted trees; or give a regressor. None leaves it to `effort`,
-        which by default uses linear models and small trees on tables with categories; False turns
-        it off.
+        not seen. None leaves it to `effort`, which with 'auto' uses small trees and a forest.
+        'auto' uses larger ones; or give a regressor. False turns it off.
     categorical_features : 'from_dtype', names, numbers or mask of columns of X, or None
         Which columns of X are categories; default='from_dtype', as in
         :class:`gapmix.GaussianMixture`.
@@ -165,7 +164,7 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         task = Task(joint, weight, all_names, target_columns=at_end, n_levels=n_levels)
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
-        asked = read_refine(self.refine, wanted.effort, task.n_levels)
+        asked = read_refine(self.refine, wanted.effort, wanted.n_components)
         self.heads_ = None
         if asked is not None:
             learners = choose_learners(asked, wanted.seed)

@@ -117,31 +117,32 @@ def _find_ends(column: np.ndarray, j: int) -> list[_End]:
         code, n_code = float(values[place]), int(counts[place])
         if code != np.round(code) or n_code < max(2, CODE_SHARE * n):
             continue
-        if len(values) < 6 and not _is_usual(code, float(rest[0])):  # an answer from 0 to 4
-            continue
         middle = int(np.searchsorted(np.cumsum(amount), 0.5 * amount.sum()))
         near = rest[: middle + 1] if place == 0 else rest[middle:]
         hole = float(np.diff(near).max(initial=0.0))
         if n_code > MOST_LONELY * n:  # as zeros of counts and pixels do, by nature
             hole = np.inf
-        ends = float(rest[0]), float(rest[-1])
-        found.append(_End(Code(j, code, n_code, *ends), hole, float(rest[middle])))
+        end = _End(
+            Code(j, code, n_code, float(rest[0]), float(rest[-1])), hole, float(rest[middle])
+        )
+        if len(values) >= 6 or _is_usual(end.code):  # among few values, any may lie far out
+            found.append(end)
     return found
+
+
+def _is_usual(code: Code) -> bool:
+    """Tell whether a value is all nines and negative, as -99, among values that are not."""
+    return code.low >= 0 and set(f"{code.value:.0f}") == {"-", "9"}
 
 
 def _distance(code: Code) -> float:
     return min(abs(code.low - code.value), abs(code.high - code.value))
 
 
-def _is_usual(value: float, low: float) -> bool:
-    """Tell whether a value is -9, -99, -999 and so on, and no other is below zero."""
-    return low >= 0 and set(f"{value:.0f}") == {"-", "9"}
-
-
 def _is_apart(end: _End) -> bool:
     """Tell whether a value is hardly one of the others."""
     code = end.code
-    if _is_usual(code.value, code.low) or is_far(code.value, code.low, code.high):
+    if _is_usual(code) or is_far(code.value, code.low, code.high):
         return True
     away = _distance(code)
     lonely = 0.0 < HOLES * end.hole <= away and away >= DEEP * abs(end.median - code.value)

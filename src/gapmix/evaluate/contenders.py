@@ -63,7 +63,7 @@ def default_imputers(random_state: Any = None, *, mixed: Any = False) -> dict[st
 def beside_itself(imputers: dict[str, Any]) -> dict[str, Any]:
     """Return contenders with the mixture alone before ours, if ours is refined by heads."""
     ours = imputers[OURS]
-    if read_refine(ours.refine, EFFORTS[ours.effort]) is None:
+    if read_refine(ours.refine, EFFORTS[ours.effort], ours.n_components) is None:
         return imputers
     rivals = {name: each for name, each in imputers.items() if name != OURS}
     return {**rivals, ALONE: clone(ours).set_params(refine=False), OURS: ours}

@@ -1,4 +1,4 @@
-"""Slopes with a few small trees on top of them: what lines leave, boosted step by step.
+"""Slopes with small trees on top of them: what lines leave, boosted step by step.
 
 Tables of heads are small and there is one for every column, so that trees are grown here, on bins
 of a few values, in a fraction of the time that a library of large trees takes to begin.
@@ -12,33 +12,27 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils.extmath import softmax
 
+from gapmix.heads.bins import Binned, count_bins, find_thresholds
 from gapmix.heads.trees import LEAF, Trees, add_up
 from gapmix.kernels import load
-
-MOST_BINS = 32  # of a feature
-ROUNDING = 1e-9  # of shares that are added up
 
 
 class Growth(NamedTuple):
     """How trees are grown."""
 
-    n_trees: int = 25  # for each output
-    rate: float = 0.2  # of its step that each tree goes
-    depth: int = 3
-    least: int = 10  # rows of a leaf
+    n_trees: int  # for each output
+    rate: float  # of its step that each tree goes
+    seed: int
+    depth: int = 5
+    least: int = 5  # rows of a leaf
     penalty: float = 1.0  # rows that speak for no step
-
-
-class Binned(NamedTuple):
-    """Features in bins."""
-
-    bins: np.ndarray  # (n, p) uint8
-    edges: list[np.ndarray]  # of each feature: bin b ends at edge b
+    share: float = 0.5  # of the features that a tree may use
 
 
 def boost(
     slopes: Trees,
     features: np.ndarray,
+    binned: Binned,
     target: np.ndarray,
     weight: np.ndarray,
     n_levels: int,
@@ -48,13 +42,14 @@ def boost(
 
     `target` (n,) are numbers, or if there are `n_levels`, places of levels.
     """
-    binned = put_in_bins(features, weight)
     raw = add_up(slopes, features)  # (n, k)
     k = raw.shape[1]
     weight = weight / weight.mean()
     own = target[:, None] == (np.arange(k) if k > 1 else 1.0) if n_levels else target[:, None]
-    n_nodes = 2 ** (growth.depth + 1) - 1
+    n_nodes, n_bins = 2 ** (growth.depth + 1) - 1, count_bins(binned)
     node = np.empty(len(features), dtype=np.int64)
+    rng = np.random.default_rng([growth.seed, 4])
+    p = features.shape[1]
     grown = []
     for _ in range(growth.n_trees):
         told = raw if not n_levels else softmax(raw) if k > 1 else expit(raw)
@@ -64,8 +59,9 @@ def boost(
         for output in range(k):
             feature, place = (np.full(n_nodes, LEAF, dtype=np.int64) for _ in range(2))
             value = np.zeros(n_nodes)
+            used = np.sort(rng.permutation(p)[: int(np.ceil(growth.share * p))])
             load("growing").grow_tree(
-                *(binned.bins, MOST_BINS, grad[output], hess[output]),
+                *(binned.bins, n_bins, used, grad[output], hess[output]),
                 *(growth.least, growth.penalty, feature, place, value, node),
             )
             value *= growth.rate
@@ -74,52 +70,25 @@ def boost(
     return _join(slopes, grown, binned.edges)
 
 
-def put_in_bins(features: np.ndarray, weight: np.ndarray) -> Binned:
-    """Return features in bins of about as many rows each; few values have a bin each."""
-    bins, edges = np.empty(features.shape, dtype=np.uint8), []
-    for j, column in enumerate(features.T):
-        values, of_row = np.unique(column, return_inverse=True)
-        last = np.arange(len(values) - 1)  # of a bin
-        if len(values) > MOST_BINS:
-            share = np.cumsum(np.bincount(of_row, weight)) / weight.sum() + ROUNDING
-            last = np.unique(np.searchsorted(share, np.arange(1, MOST_BINS) / MOST_BINS))
-            last = last[last < len(values) - 1]
-        edges.append(0.5 * (values[last] + values[last + 1]))
-        bins[:, j] = np.searchsorted(edges[-1], column)
-    return Binned(bins, edges)
-
-
 def _join(
     slopes: Trees, grown: list[tuple[np.ndarray, np.ndarray, np.ndarray]], edges: list[np.ndarray]
 ) -> Trees:
     """Return slopes with trees, of which only the nodes that are reached are kept."""
-    start, parts = [0], []
-    for feature, place, value in grown:
-        used = np.zeros(len(feature), dtype=bool)
-        used[0] = True
-        for node in np.flatnonzero(feature >= 0):
-            used[[2 * node + 1, 2 * node + 2]] = True
-        inner = feature[used] >= 0
-        number = np.cumsum(used) - 1 + start[-1]
-        at = np.flatnonzero(used)
-        below = np.where(inner, 2 * at + 1, 0)
-        threshold = [edges[f][b] if f >= 0 else 0.0 for f, b in zip(feature, place, strict=True)]
-        parts.append(
-            (
-                np.where(inner, feature[used], 0),
-                np.array(threshold)[used],
-                np.where(inner, number[below], LEAF),
-                np.where(inner, number[np.where(inner, below + 1, 0)], LEAF),
-                np.where(inner, 0.0, value[used]),
-            )
-        )
-        start.append(start[-1] + len(at))
-    nodes = [np.concatenate(each) for each in zip(*parts, strict=True)]
+    feature, place, value = (np.array(each) for each in zip(*grown, strict=True))  # (T, M)
+    n_trees, n_nodes = feature.shape
+    used = np.zeros((n_trees, n_nodes), dtype=bool)
+    used[:, 0] = True
+    below = 2 * np.arange(n_nodes // 2) + 1  # left children
+    used[:, below] = used[:, below + 1] = feature[:, : n_nodes // 2] >= 0
+    number = (np.cumsum(used) - 1).reshape(used.shape)
+    left, right = (np.full(used.shape, LEAF, dtype=np.int64) for _ in range(2))
+    inner = feature >= 0
+    left[:, : n_nodes // 2], right[:, : n_nodes // 2] = number[:, below], number[:, below + 1]
     return slopes._replace(
-        start=np.array(start, dtype=np.int64),
-        feature=nodes[0].astype(np.int64),
-        threshold=nodes[1],
-        left=nodes[2].astype(np.int64),
-        right=nodes[3].astype(np.int64),
-        value=nodes[4],
+        start=np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int64),
+        feature=np.where(inner, feature, 0)[used],
+        threshold=find_thresholds(edges, feature[used], place[used]),
+        left=np.where(inner, left, LEAF)[used],
+        right=np.where(inner, right, LEAF)[used],
+        value=np.where(inner, 0.0, value)[used][:, None],
     )

@@ -62,6 +62,12 @@ def count_features(view: View, column: int) -> int:
     return shown + 1 + int(np.delete(view.gaps, column).sum())
 
 
+def find_place(view: View, column: int) -> int:
+    """Return which feature says what the mixture fills into a column; the first, of levels."""
+    before = view.order[: int(np.flatnonzero(view.order == column)[0])]
+    return sum(max(1, len(view.levels[j])) for j in before.tolist())
+
+
 def make_features(view: View, column: int, filled: Filled, missing: np.ndarray) -> np.ndarray:
     """Return the features (n, p) of rows in which a column is missing, for the head of this column.
 

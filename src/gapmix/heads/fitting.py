@@ -14,21 +14,24 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from gapmix import density
-from gapmix.categories import TINY
 from gapmix.density import Density
 from gapmix.density.conditional import Filled
 from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted
+from gapmix.heads.bins import put_in_bins
+from gapmix.heads.column import N_FOLDS, fit_head, promises_gain
 from gapmix.heads.features import (
     DIGITS,
     View,
     count_features,
+    find_place,
     is_category,
     make_features,
     make_view,
 )
-from gapmix.heads.learners import Grown, Learners, learn, predict, predict_levels
+from gapmix.heads.learners import Learners
 from gapmix.heads.using import Head, Heads, draw_in, heed
+from gapmix.heads.weighing import Judged, Known
 from gapmix.plan.canonical import draw_uniform
 from gapmix.selection.choose import (
     Task,
@@ -44,12 +47,11 @@ from gapmix.selection.choose import (
 )
 from gapmix.threads import open_engine
 
-N_FOLDS = 3
 FEWEST_CELLS = 60  # known cells of a column that a head is fitted to
-N_ITER = 10  # in which a mixture forgets the rows of a fold
-HALVES = (0.0, 0.3, 1.0, 3.0)  # deviations tried for `Head.half`, in those of a typical cell
+N_ITER = 4  # in which a mixture forgets the rows of a fold
+MANY_ROWS = 2_000  # of which a few are tried first
+N_PROBED = 1_000
 MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
-STEPS = 100  # from no weight to all, for probabilities
 MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
 
 
@@ -66,26 +68,6 @@ class Learned(NamedTuple):
 
     heads: Heads
     widths: dict[int, Widths]
-
-
-class Known(NamedTuple):
-    """The rows that show a column, as the head of the column sees them."""
-
-    rows: np.ndarray  # (m,) their numbers
-    mean: np.ndarray  # (m,) what the mixture fills in
-    features: np.ndarray  # (m, p)
-    target: np.ndarray  # (m,) distance from the mixture's mean in standard deviations, or a code
-    shares: np.ndarray  # (m, L) what the mixture says of the levels of a category; (m, 0)
-    std: np.ndarray  # (m,) the mixture's deviation of the cell, in the same unit; of numbers
-    weight: np.ndarray  # (m,)
-    fold: np.ndarray  # (m,)
-
-
-class Judged(NamedTuple):
-    """A head, and what it leaves."""
-
-    head: Head
-    left: np.ndarray  # (m,) distance from the refined mean, of numbers; (0,)
 
 
 def fit_heads(
@@ -116,7 +98,11 @@ def fit_heads(
     if not able:
         return Learned(Heads(view, ()), {})
     learners = without_trees(learners, task, view, able)
-    fold = deal(task, rng)
+    task, fold = deal(task, rng)
+    if learners.probe and len(task.x) > MANY_ROWS:
+        able = _find_promising(task, view, fitted, fold, learners, able, columns)
+        if not able:
+            return Learned(Heads(view, ()), {})
     models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
 
     def work(j: int) -> tuple[Head, Widths | None]:
@@ -138,11 +124,38 @@ def fit_heads(
     return Learned(Heads(view, heads), {j: each for j, each in found.items() if each is not None})
 
 
+def _find_promising(
+    task: Task,
+    view: View,
+    fitted: Fitted,
+    fold: np.ndarray,
+    learners: Learners,
+    able: Sequence[int],
+    columns: Sequence[int] | None,
+) -> list[int]:
+    """Return the columns on which heads promise a gain, judged by a few rows.
+
+    The mixture has seen these rows. Among many it hardly knows them by heart, and what it does only
+    makes it harder to be better.
+    """
+    few = task._replace(x=task.x[:N_PROBED], weight=task.weight[:N_PROBED])
+    models = [model_of(fitted, task, 1)] * N_FOLDS
+
+    def promises(j: int) -> bool:
+        hidden = [j] if columns is None else list(columns)
+        return promises_gain(look(few, view, models, fold[:N_PROBED], j, hidden), j, learners)
+
+    return [j for j in able if promises(j)]
+
+
 def without_trees(learners: Learners, task: Task, view: View, columns: Sequence[int]) -> Learners:
     """Return learners without trees on top if these columns of the table are too much for them."""
     n_outputs = sum(max(1, len(view.levels[j])) for j in columns)
     work = len(task.x) * count_features(view, columns[0]) * n_outputs
-    return learners if work <= MOST_WORK else learners._replace(growth=None)
+    if work <= MOST_WORK:
+        return learners
+    numbers, levels = (each._replace(growth=None) for each in learners[:2])
+    return learners._replace(of_numbers=numbers, of_levels=levels)
 
 
 def _can_have_head(task: Task, column: int) -> bool:
@@ -150,14 +163,15 @@ def _can_have_head(task: Task, column: int) -> bool:
     return len(values) >= FEWEST_CELLS and bool((values != values[0]).any())
 
 
-def deal(task: Task, rng: np.random.Generator) -> np.ndarray:
-    """Return the fold of each row, (n,), the same one for copies of a row.
+def deal(task: Task, rng: np.random.Generator) -> tuple[Task, np.ndarray]:
+    """Return the rows in canonical order and the fold of each, (n,), the same one for copies.
 
     Neither units, nor the places of rows and columns, nor names of levels matter.
     """
     keys = draw_uniform(task.x, task.weight, rng, task.n_levels).sum(axis=1)
-    place: np.ndarray = np.unique(keys, return_inverse=True)[1]
-    return place % N_FOLDS
+    order = np.argsort(keys, kind="stable")
+    place: np.ndarray = np.unique(keys[order], return_inverse=True)[1]
+    return task._replace(x=task.x[order], weight=task.weight[order]), place % N_FOLDS
 
 
 def leave_out(wanted: Wanted, task: Task, fitted: Fitted, fold: np.ndarray) -> list[Density]:
@@ -204,8 +218,9 @@ def look(
         shares = filled.levels[sum(is_category(view, j) for j in range(column))]
     else:
         target = np.round((target - filled.mean[:, column]) / view.scale[column], DIGITS)
-    mean = filled.mean[:, column]
-    return Known(rows, mean, features, target, shares, std, task.weight[rows], fold)
+    mean, weight, own = filled.mean[:, column], task.weight[rows], find_place(view, column)
+    binned = put_in_bins(features, weight)
+    return Known(rows, mean, features, binned, own, target, shares, std, weight, fold)
 
 
 def _measure_widths(
@@ -216,7 +231,7 @@ def _measure_widths(
     Refined ends are moved, and drawn in by the head's spread: they hold a cell if those of the
     mixture hold what lies as far from its mean as is left of the cell, drawn out by this spread.
     """
-    head, left = judged
+    head, left = judged.head, judged.left
     some = slice(None, None, -(-len(left) // MOST_MEASURED))
     rows, mean, std, fold = (known.rows, known.mean, known.std, known.fold)
     rows, mean, std, fold, left = (each[some] for each in (rows, mean, std, fold, left))
@@ -242,101 +257,3 @@ def _join(parts: Sequence[Any], back: np.ndarray) -> Any:
     if isinstance(parts[0], tuple):
         return tuple(_join(each, back) for each in zip(*parts, strict=True))
     return np.concatenate(parts)[back]
-
-
-def fit_head(known: Known, column: int, learners: Learners) -> Judged:
-    """Return the head of a column: the best of its learners, also with trees, and its weight."""
-    named = known.shares.shape[1] > 0
-
-    def judge(learner: Any) -> tuple[Judged, Any]:
-        told = _tell_others(known, learner, named=named)
-        return (_weigh_levels if named else _weigh_numbers)(known, told, column), learner
-
-    def loss(each: tuple[Judged, Any]) -> float:
-        return -each[0].head.after if named else each[0].head.after
-
-    tried = learners.of_levels if named else learners.of_numbers
-    best = min(map(judge, tried), key=loss)
-    if learners.growth is not None:
-        best = min(best, judge(Grown(best[1], learners.growth)), key=loss)
-    judged, learner = best
-    if judged.head.weight == 0.0:
-        return judged
-    model = learn(learner, known.features, known.target, known.weight, named=named)
-    return judged._replace(head=judged.head._replace(learner=model))
-
-
-def _tell_others(known: Known, learner: Any, *, named: bool) -> np.ndarray:
-    """Return what a learner says of each fold's rows, (m,) or (m, L), learned from the others."""
-    told = np.zeros(known.shares.shape if named else known.target.shape)
-    for each in range(N_FOLDS):
-        out = known.fold == each
-        if not _can_learn(known, ~out, named=named) or not out.any():
-            continue
-        model = learn(
-            learner, known.features[~out], known.target[~out], known.weight[~out], named=named
-        )
-        if named:
-            told[out] = predict_levels(model, known.features[out], known.shares.shape[1])
-        else:
-            told[out] = predict(model, known.features[out])
-    return told
-
-
-def _can_learn(known: Known, rows: np.ndarray, *, named: bool) -> bool:
-    """Tell whether rows have something to tell apart."""
-    return bool(rows.any()) and (not named or len(np.unique(known.target[rows])) > 1)
-
-
-def _weigh_numbers(known: Known, correction: np.ndarray, column: int) -> Judged:
-    """Return the head of a column of numbers, without its learner; weights by least squares."""
-    weight, away = known.weight, known.target
-    typical = float(np.sqrt(np.average(known.std**2, weights=weight)))
-    halves = [step * typical for step in HALVES]
-    tried = [_fit_weight(away, heed(known.std, half) * correction, weight) for half in halves]
-    best = int(np.argmin([float(weight @ left**2) for left, _ in tried]))
-    (left, share), half = tried[best], halves[best]
-    before, after = (float(np.sqrt(np.average(each**2, weights=weight))) for each in (away, left))
-    spread = 1.0
-    if share > 0:
-        # Where only what is far out is told better, most cells stay as unsure as they were.
-        heeding = weight * heed(known.std, half)
-        square = float(heeding @ left**2) / float(heeding @ away**2)
-        typical = float(heeding @ np.abs(left)) / float(heeding @ np.abs(away))
-        spread = max(square**0.5, min(typical, 1.0))
-    head = Head(column, share, spread, before, after, None, half if share > 0 else 0.0)
-    return Judged(head, left if spread > 0 else left[:0])
-
-
-def _fit_weight(
-    away: np.ndarray, correction: np.ndarray, weight: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """Return what a correction leaves of errors, and the weight it has: the best one, believed."""
-    power = float(weight @ correction**2)
-    share = float(np.clip(weight @ (away * correction) / power, 0.0, 1.0)) if power > 0 else 0.0
-    share *= believe(away**2 - (away - share * correction) ** 2, weight)
-    return away - share * correction, share
-
-
-def _weigh_levels(known: Known, told: np.ndarray, column: int) -> Judged:
-    """Return the head of a category, without its learner; weights by the log score."""
-    own = np.arange(len(told)), known.target.astype(int)
-    mixture, learned, weight = known.shares[own], told[own], known.weight
-    grid = np.arange(STEPS + 1)[:, None] / STEPS
-    scores = np.log(np.maximum((1.0 - grid) * mixture + grid * learned, TINY))
-    best = int((scores @ weight).argmax())
-    share = best / STEPS * believe(scores[best] - scores[0], weight)
-    shrunk = np.log(np.maximum((1.0 - share) * mixture + share * learned, TINY))
-    before, after = (float(np.average(each, weights=weight)) for each in (scores[0], shrunk))
-    return Judged(Head(column, share, 1.0, before, after, None), np.empty(0))
-
-
-def believe(gains: np.ndarray, weight: np.ndarray) -> float:
-    """Return what share of a correction to keep, given its gains on known cells (m,).
-
-    A mean gain of t standard errors keeps 1 - 1 / t^2 of it, as James and Stein shrink: nothing
-    within one standard error, three quarters at two.
-    """
-    mean = float(np.average(gains, weights=weight))
-    error = float(np.average((gains - mean) ** 2, weights=weight)) / len(gains)
-    return 1.0 - error / mean**2 if mean > 0 and mean**2 > error else 0.0

@@ -6,25 +6,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.validation import has_fit_parameter
 
+from gapmix.heads.bins import Binned
 from gapmix.heads.boosting import Growth, boost
+from gapmix.heads.forest import Planting, plant
 from gapmix.heads.trees import Trees, add_up, tell_levels, to_trees
-from gapmix.selection.effort import LINEAR
+from gapmix.selection.effort import FEW_TREES
 
 PENALTIES = (3.0, 30.0, 300.0)  # of slopes, in deviations of the columns
-BOOSTING: dict[str, Any] = {"min_samples_leaf": 10, "max_leaf_nodes": 15, "early_stopping": False}
+
+
+class Recipe(NamedTuple):
+    """What heads of numbers, or of levels, are made of, not fitted."""
+
+    tried: tuple[Any, ...]  # for each column, the best one
+    growth: Growth | None = None  # of trees that are also tried, on top of it
+    planting: Planting | None = None  # of a forest that is mixed in
 
 
 class Learners(NamedTuple):
-    """Which learners heads are made of, not fitted: for each column, the best of some."""
+    """Which learners heads are made of."""
 
-    of_numbers: tuple[Any, ...]
-    of_levels: tuple[Any, ...]
-    max_rows: int  # fitted to at most so many rows, drawn at random
-    growth: Growth | None = None  # of trees that are also tried, on top of the best one
+    of_numbers: Recipe
+    of_levels: Recipe
+    max_rows: int = 20_000  # fitted to at most so many rows, drawn at random
+    probe: bool = False  # whether columns of large tables must promise a gain on a few rows first
 
 
 class Grown(NamedTuple):
@@ -35,33 +43,32 @@ class Grown(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """A learner that is fitted."""
+    """A learner that is fitted, a forest, or both."""
 
-    model: Any  # `Trees`, or an estimator of another kind
+    model: Any  # `Trees`, an estimator of another kind, or None
     levels: np.ndarray  # (k,) codes of the levels that it tells of; (0,) of numbers
+    forest: Trees | None = None
+    share: float = 0.0  # of the forest in what is told
 
 
 def choose_learners(asked: Any, seed: int) -> Learners:
-    """Return the learners asked for: LINEAR, 'auto', or an estimator for numbers or levels."""
-    lines = Learners(
-        tuple(Ridge(alpha=each) for each in PENALTIES),
-        tuple(LogisticRegression(C=1.0 / each, solver="newton-cholesky") for each in PENALTIES),
-        max_rows=5_000,
-        growth=Growth(),
-    )
-    if isinstance(asked, str) and asked == LINEAR:
-        return lines
-    numbers = HistGradientBoostingRegressor(random_state=seed, **BOOSTING)
-    levels = HistGradientBoostingClassifier(random_state=seed, **BOOSTING)
-    found = Learners((numbers,), (levels,), max_rows=20_000)
+    """Return the learners asked for: FEW_TREES, 'auto', or an estimator for numbers or levels."""
+    lines = tuple(Ridge(alpha=each) for each in PENALTIES)
+    odds = tuple(LogisticRegression(C=1 / each, solver="newton-cholesky") for each in PENALTIES)
+    few = isinstance(asked, str) and asked == FEW_TREES
+    if few:
+        trees = Growth(60, 0.15, seed), Planting(50, depth=8, least=5, seed=seed)
+    else:
+        trees = Growth(200, 0.06, seed), Planting(100, depth=14, least=2, seed=seed)
+    ours = Learners(Recipe(lines, *trees), Recipe(odds, *trees))
     if isinstance(asked, str):
-        return found
+        return ours._replace(max_rows=5_000, probe=True) if few else ours
     asked = clone(asked)
     if asked.get_params().get("random_state", seed) is None:
         asked.set_params(random_state=seed)
     if is_classifier(asked):
-        return found._replace(of_levels=(asked,))
-    return found._replace(of_numbers=(asked,))
+        return ours._replace(of_levels=Recipe((asked,)))
+    return ours._replace(of_numbers=Recipe((asked,)))
 
 
 def can_learn(asked: Any) -> bool:
@@ -72,13 +79,28 @@ def can_learn(asked: Any) -> bool:
 
 
 def learn(
-    learner: Any, features: np.ndarray, target: np.ndarray, weight: np.ndarray, *, named: bool
+    learner: Any,
+    features: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    binned: Binned,
+    *,
+    named: bool,
+    own: int = 0,
 ) -> Learner:
-    """Return a copy of a learner fitted to features (n, p) and targets (n,), codes if `named`."""
+    """Return a copy of a learner fitted to features (n, p) and targets (n,), codes if `named`.
+
+    Trees are grown on the features `binned`. The feature `own` says what the mixture fills in: see
+    `_learn_forest`.
+    """
+    if isinstance(learner, Planting):
+        told = features[:, own]
+        return _learn_forest(binned, target, weight, learner, named=named, own=own, told=told)
     if isinstance(learner, Grown):
-        lines = learn(learner.first, features, target, weight, named=named)
+        lines = learn(learner.first, features, target, weight, binned, named=named)
         places = np.searchsorted(lines.levels, target) if named else target
-        grown = boost(lines.model, features, places, weight, len(lines.levels), learner.growth)
+        n_levels = len(lines.levels)
+        grown = boost(lines.model, features, binned, places, weight, n_levels, learner.growth)
         return lines._replace(model=grown)
     model, even = clone(learner), bool((weight == weight[0]).all())
     if has_fit_parameter(model, "sample_weight"):
@@ -94,18 +116,51 @@ def learn(
     return Learner(to_trees(model) or model, levels.astype(np.int64))
 
 
+def _learn_forest(
+    binned: Binned,
+    target: np.ndarray,
+    weight: np.ndarray,
+    planting: Planting,
+    *,
+    named: bool,
+    own: int,
+    told: np.ndarray,
+) -> Learner:
+    """Return a forest fitted to the levels of a category, or to a column of numbers itself.
+
+    A forest of numbers tells how far they are from what the mixture fills in, the feature `own`:
+    what a slope of -1 takes away, `told` (n,), is added to the target before.
+    """
+    if named:
+        levels, places = np.unique(target.astype(np.int64), return_inverse=True)
+        return Learner(None, levels, plant(binned, places, weight, len(levels), planting), 1.0)
+    forest = plant(binned, target + told, weight, 0, planting)
+    slope = np.zeros((1, binned.bins.shape[1]))
+    slope[0, own] = -1.0
+    return Learner(None, np.empty(0, dtype=np.int64), forest._replace(slope=slope), 1.0)
+
+
 def predict(learner: Learner, features: np.ndarray) -> np.ndarray:
     """Return what a learner of numbers says of rows, (n,)."""
+    told = np.zeros(len(features))
+    if learner.forest is not None:
+        told += learner.share * add_up(learner.forest, features)[:, 0]
     if isinstance(learner.model, Trees):
-        return add_up(learner.model, features)[:, 0]
-    return np.asarray(learner.model.predict(features), dtype=float).reshape(len(features))
+        told += (1.0 - learner.share) * add_up(learner.model, features)[:, 0]
+    elif learner.model is not None:
+        theirs = np.asarray(learner.model.predict(features), dtype=float)
+        told += (1.0 - learner.share) * theirs.reshape(len(features))
+    return told
 
 
 def predict_levels(learner: Learner, features: np.ndarray, n_levels: int) -> np.ndarray:
     """Return the probabilities of levels, (n, n_levels), that a learner of categories tells."""
     told = np.zeros((len(features), n_levels))
+    if learner.forest is not None:
+        told[:, learner.levels] += learner.share * add_up(learner.forest, features)
     if isinstance(learner.model, Trees):
-        told[:, learner.levels] = tell_levels(learner.model, features)
-    else:
-        told[:, learner.levels] = learner.model.predict_proba(features)
+        told[:, learner.levels] += (1.0 - learner.share) * tell_levels(learner.model, features)
+    elif learner.model is not None:
+        theirs = learner.model.predict_proba(features)
+        told[:, learner.levels] += (1.0 - learner.share) * theirs
     return told

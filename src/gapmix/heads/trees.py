@@ -22,12 +22,12 @@ class Trees(NamedTuple):
     """Slopes, or trees one after another, that are added up; a node comes before its children."""
 
     baseline: np.ndarray  # (k,) what the sums of each output begin with
-    start: np.ndarray  # (T + 1,) nodes of tree t are start[t] to start[t + 1]; output t % k
+    start: np.ndarray  # (T + 1,) nodes of tree t are start[t] to start[t + 1]
     feature: np.ndarray  # (N,) which feature a node asks for
     threshold: np.ndarray  # (N,) rows up to it go to the left
     left: np.ndarray  # (N,) numbers of nodes, LEAF in leaves
     right: np.ndarray  # (N,)
-    value: np.ndarray  # (N,) what leaves add
+    value: np.ndarray  # (N, k) what leaves add; (N, 1) to outputs by turns
     slope: np.ndarray  # (k, p) what features add; (k, 0) of trees
 
 
@@ -37,7 +37,7 @@ def to_trees(model: Any) -> Trees | None:
         slope = np.ascontiguousarray(np.atleast_2d(model.coef_))
         baseline = np.broadcast_to(np.asarray(model.intercept_, dtype=float), len(slope)).copy()
         no, none = np.empty(0, dtype=np.int64), np.empty(0)
-        return Trees(baseline, np.zeros(1, np.int64), no, none, no, no, none, slope)
+        return Trees(baseline, np.zeros(1, np.int64), no, none, no, no, none[:, None], slope)
     if type(model) not in BOOSTED or getattr(model, "is_categorical_", None) is not None:
         return None
     if isinstance(model, HistGradientBoostingRegressor) and model.loss != "squared_error":
@@ -58,7 +58,7 @@ def to_trees(model: Any) -> Trees | None:
         nodes["num_threshold"].astype(float),
         left,
         right,
-        nodes["value"].astype(float),
+        nodes["value"].astype(float)[:, None],
         np.empty((len(baseline), 0)),
     )
 
@@ -91,7 +91,10 @@ def find_fault(trees: Trees, n_features: int, n_outputs: int) -> str:
     n = len(feature)
     if any(len(each) != n for each in (threshold, left, right, value)):
         return "its arrays of nodes differ in length"
-    if baseline.shape != (n_outputs,) or len(start) < 1 or (len(start) - 1) % n_outputs:
+    if value.ndim != 2 or value.shape[1] not in (1, n_outputs):
+        return f"leaves of shape {value.shape} cannot be shared by {n_outputs} outputs"
+    n_trees = (len(start) - 1) * value.shape[1]
+    if baseline.shape != (n_outputs,) or len(start) < 1 or n_trees % n_outputs:
         return f"{len(start) - 1} trees cannot be shared by {n_outputs} outputs"
     if start[0] != 0 or start[-1] != n or (np.diff(start) < 1).any():
         return f"the trees do not divide {n} nodes among them"
@@ -109,3 +112,12 @@ def find_fault(trees: Trees, n_features: int, n_outputs: int) -> str:
         if (inner & ((child <= own) | (child >= end))).any():
             return "a node has a child that is not behind it in its tree"
     return ""
+
+
+def tells_shares(forest: Trees) -> bool:
+    """Tell whether what a forest adds up are probabilities, which sum to 1."""
+    leaf = forest.left == LEAF
+    n_trees = len(forest.start) - 1
+    sums = n_trees * forest.value[leaf].sum(axis=1)
+    plain = not forest.baseline.any() and not forest.slope.any()
+    return plain and bool((forest.value >= 0).all()) and bool((np.abs(sums - 1.0) < 1e-6).all())

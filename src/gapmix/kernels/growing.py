@@ -1,53 +1,71 @@
-"""Grow a small tree on binned features; `kernels.twins` has the same in plain NumPy."""
+"""Grow trees on binned features; `kernels.twins` has the same in plain NumPy."""
 
 import numpy as np
 
 from gapmix.kernels import twins
-from gapmix.kernels.compiled import compile_kernel
-from gapmix.kernels.records import BINS, INT, INTS, REAL, REALS
+from gapmix.kernels.compiled import compile_inline, compile_kernel
+from gapmix.kernels.records import BINS, INT, INTS, MATRIX, REAL, REALS
 from gapmix.kernels.twins import NOISE
 
 
-@compile_kernel(BINS, INT, REALS, REALS, INT, REAL, INTS, INTS, REALS, INTS, twin=twins.grow_tree)
-def grow_tree(bins, n_bins, grad, hess, least, penalty, feature, place, value, node):  # type: ignore[no-untyped-def]
+@compile_inline
+def _is_smaller(counts, node):  # type: ignore[no-untyped-def]
+    """Tell whether a node has fewer rows than its sibling, or as many and is the left one."""
+    if node % 2 == 1:
+        return counts[node] <= counts[node + 1]
+    return counts[node] < counts[node - 1]
+
+
+@compile_kernel(
+    *(BINS, INT, INTS, REALS, REALS, INT, REAL, INTS, INTS, REALS, INTS), twin=twins.grow_tree
+)
+def grow_tree(bins, n_bins, used, grad, hess, least, penalty, feature, place, value, node):  # type: ignore[no-untyped-def]
     """Set the nodes of a tree, those of k at 2 k + 1 and 2 k + 2, and the node (n,) of each row.
 
-    `feature` (M,) is -1 in leaves; rows whose bin is up to `place` go to the left. A split has at
-    least `least` rows on either side and gains most of G^2 / (H + penalty), sums of gradients and
-    curvatures; of those that gain alike but for rounding, the first. `value` is -G / (H + penalty).
+    `feature` (M,) is -1 in leaves; rows whose bin is up to `place` go to the left. A split of one
+    of the features `used` has at least `least` rows on either side and gains most of
+    G^2 / (H + penalty), sums of gradients and curvatures; of those that gain alike but for
+    rounding, the first. `value` is -G / (H + penalty).
     """
-    n, p = bins.shape
+    n, p = len(bins), len(used)
     n_inner = len(feature) // 2
     feature[:] = -1
     node[:] = 0
+    sums = np.zeros((n_inner, p, n_bins, 3))
+    counts = np.zeros(len(feature), dtype=np.int64)
+    counts[0] = n
     first, width = 0, 1  # nodes of a level
     while first < n_inner:
-        sums = np.zeros((width, p, n_bins, 3))
+        # Of two children the smaller is added up, and the other is what it leaves of the parent.
         for i in range(n):
-            k = node[i] - first
-            if k >= 0:
-                for j in range(p):
-                    b = bins[i, j]
-                    sums[k, j, b, 0] += grad[i]
-                    sums[k, j, b, 1] += hess[i]
-                    sums[k, j, b, 2] += 1.0
-        for k in range(width):
-            total_grad, total_hess, count = 0.0, 0.0, 0.0
+            k = node[i]
+            if k >= first and (k == 0 or _is_smaller(counts, k)):
+                for u in range(p):
+                    at = sums[k, u, bins[i, used[u]]]
+                    at[0] += grad[i]
+                    at[1] += hess[i]
+                    at[2] += 1.0
+        for k in range(first, first + width):
+            if counts[k] < 2 * least:
+                continue
+            if k > 0 and not _is_smaller(counts, k):
+                other = k + 1 if k % 2 == 1 else k - 1
+                sums[k] = sums[(k - 1) // 2] - sums[other]
+            total_grad, total_hess, count = 0.0, 0.0, float(counts[k])
             for b in range(n_bins):
                 total_grad += sums[k, 0, b, 0]
                 total_hess += sums[k, 0, b, 1]
-                count += sums[k, 0, b, 2]
-            if count < 2 * least:
-                continue
             whole = total_grad * total_grad / (total_hess + penalty)
             most = NOISE * (whole + total_hess)
-            for j in range(p):
+            for u in range(p):
                 left_grad, left_hess, left = 0.0, 0.0, 0.0
                 for b in range(n_bins - 1):
-                    left_grad += sums[k, j, b, 0]
-                    left_hess += sums[k, j, b, 1]
-                    left += sums[k, j, b, 2]
-                    if left < least or sums[k, j, b, 2] == 0.0:
+                    if sums[k, u, b, 2] == 0.0:
+                        continue
+                    left_grad += sums[k, u, b, 0]
+                    left_hess += sums[k, u, b, 1]
+                    left += sums[k, u, b, 2]
+                    if left < least:
                         continue
                     if count - left < least:
                         break
@@ -59,12 +77,13 @@ def grow_tree(bins, n_bins, grad, hess, least, penalty, feature, place, value, n
                     )
                     if gain > most:
                         most = gain * (1.0 + NOISE)
-                        feature[first + k] = j
-                        place[first + k] = b
+                        feature[k] = used[u]
+                        place[k] = b
         for i in range(n):
             k = node[i]
             if k >= first and feature[k] >= 0:
                 node[i] = 2 * k + 1 if bins[i, feature[k]] <= place[k] else 2 * k + 2
+                counts[node[i]] += 1
         first += width
         width *= 2
     sums_of = np.zeros((len(feature), 2))
@@ -73,3 +92,101 @@ def grow_tree(bins, n_bins, grad, hess, least, penalty, feature, place, value, n
         sums_of[node[i], 1] += hess[i]
     for k in range(len(feature)):
         value[k] = -sums_of[k, 0] / (sums_of[k, 1] + penalty)
+
+
+@compile_kernel(
+    *(BINS, INT, INTS, INTS, REALS, REALS, INT, INT, INT, REALS),
+    *(INTS, INTS, INTS, MATRIX),
+    twin=twins.plant_tree,
+)
+def plant_tree(  # type: ignore[no-untyped-def]
+    bins, n_bins, rows, level, amount, weight, least, depth, n_tried, chance,
+    feature, place, left, value,
+):  # fmt: skip
+    """Grow a tree of a forest on some `rows` (m,), which it reorders; return its number of nodes.
+
+    Output l of a row is its `amount` if that is its `level`, else 0. A node tries `n_tried`
+    features, picked by its part of `chance`, and splits where the sum of squared errors falls most:
+    of splits that do alike but for rounding, at the first. `left` are numbers of nodes, the right
+    one is next to it; `feature` is -1 in leaves. `value` (N, k) is the mean of each output.
+    """
+    p, k = bins.shape[1], value.shape[1]
+    sums, weights = np.zeros((n_bins, k)), np.zeros(n_bins)
+    counts, order = np.zeros(n_bins, dtype=np.int64), np.zeros(p, dtype=np.int64)
+    total, below = np.zeros(k), np.zeros(k)
+    others = np.empty(len(rows), dtype=np.int64)
+    open_nodes = np.zeros((depth + 2, 4), dtype=np.int64)  # number, first row, end, depth
+    open_nodes[0, 2] = len(rows)
+    n_open, n_nodes = 1, 1
+    while n_open > 0:
+        n_open -= 1
+        node, first, end, deep = open_nodes[n_open]
+        total[:] = 0.0
+        whole = 0.0  # weight
+        for at in range(first, end):
+            i = rows[at]
+            total[level[i]] += weight[i] * amount[i]
+            whole += weight[i]
+        square = 0.0
+        for c in range(k):
+            value[node, c] = total[c] / whole
+            square += total[c] * total[c]
+        feature[node], place[node], left[node] = -1, 0, -1
+        if deep >= depth or end - first < 2 * least:
+            continue
+        most = square / whole + NOISE * whole
+        for j in range(p):
+            order[j] = j
+        for turn in range(n_tried):
+            other = turn + int(chance[node * n_tried + turn] * (p - turn))
+            order[turn], order[other] = order[other], order[turn]
+            j = order[turn]
+            sums[:, :] = 0.0
+            weights[:] = 0.0
+            counts[:] = 0
+            for at in range(first, end):
+                i = rows[at]
+                b = bins[i, j]
+                sums[b, level[i]] += weight[i] * amount[i]
+                weights[b] += weight[i]
+                counts[b] += 1
+            below[:] = 0.0
+            weight_below, count_below = 0.0, 0
+            for b in range(n_bins - 1):
+                if counts[b] == 0:
+                    continue
+                weight_below += weights[b]
+                count_below += counts[b]
+                low, high = 0.0, 0.0
+                for c in range(k):
+                    below[c] += sums[b, c]
+                    low += below[c] * below[c]
+                    high += (total[c] - below[c]) * (total[c] - below[c])
+                if count_below < least:
+                    continue
+                if end - first - count_below < least:
+                    break
+                gain = low / weight_below + high / (whole - weight_below)
+                if gain > most:
+                    most = gain * (1.0 + NOISE)
+                    feature[node], place[node] = j, b
+        if feature[node] < 0:
+            continue
+        middle, n_others = first, 0
+        for at in range(first, end):
+            i = rows[at]
+            if bins[i, feature[node]] <= place[node]:
+                rows[middle] = i
+                middle += 1
+            else:
+                others[n_others] = i
+                n_others += 1
+        rows[middle:end] = others[:n_others]
+        left[node] = n_nodes
+        for side in range(2):  # the left one is next
+            place_of = open_nodes[n_open]
+            place_of[0], place_of[3] = n_nodes + 1 - side, deep + 1
+            place_of[1], place_of[2] = (middle, end) if side == 0 else (first, middle)
+            n_open += 1
+        n_nodes += 2
+    return n_nodes

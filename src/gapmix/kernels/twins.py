@@ -258,14 +258,15 @@ def add_trees(
     start: np.ndarray,
     total: np.ndarray,
 ) -> None:
-    """Add the leaf of every row of x (n, p) in every tree to total (n, k), trees by turns."""
-    rows = np.arange(len(x))
+    """Add the leaf of every row of x (n, p) in every tree to total (n, k), or to one by turns."""
+    rows, width = np.arange(len(x)), value.shape[1]
     for tree, root in enumerate(start[:-1]):
         node = np.full(len(x), root)
         while (inner := left[node] >= 0).any():
             below = np.where(x[rows, feature[node]] <= threshold[node], left[node], right[node])
             node = np.where(inner, below, node)
-        total[:, tree % total.shape[1]] += value[node]
+        column = tree * width % total.shape[1]
+        total[:, column : column + width] += value[node]
 
 
 def add_slopes(x: np.ndarray, slope: np.ndarray, total: np.ndarray) -> None:
@@ -276,6 +277,7 @@ def add_slopes(x: np.ndarray, slope: np.ndarray, total: np.ndarray) -> None:
 def grow_tree(
     bins: np.ndarray,
     n_bins: int,
+    used: np.ndarray,
     grad: np.ndarray,
     hess: np.ndarray,
     least: int,
@@ -286,13 +288,13 @@ def grow_tree(
     node: np.ndarray,
 ) -> None:
     """Set the nodes of a tree, those of k at 2 k + 1 and 2 k + 2, and the node (n,) of each row."""
-    p = bins.shape[1]
+    p = len(used)
     feature[:], node[:] = -1, 0
     for k in range(len(feature) // 2):
         rows = np.flatnonzero(node == k)
         if len(rows) < 2 * least:
             continue
-        cell = (np.arange(p) * n_bins + bins[rows]).ravel()
+        cell = (np.arange(p) * n_bins + bins[rows][:, used]).ravel()
         each = [
             np.bincount(cell, np.repeat(weight, p), p * n_bins).reshape(p, n_bins)
             for weight in (grad[rows], hess[rows], np.ones(len(rows)))
@@ -308,8 +310,60 @@ def grow_tree(
         for at in np.flatnonzero(fits.ravel()):
             if gain.flat[at] > most:
                 most = gain.flat[at] * (1.0 + NOISE)
-                feature[k], place[k] = divmod(int(at), n_bins)
+                feature[k], place[k] = used[at // n_bins], at % n_bins
         if feature[k] >= 0:
             node[rows] = 2 * k + 1 + (bins[rows, feature[k]] > place[k])
     sums = [np.bincount(node, weight, len(feature)) for weight in (grad, hess)]
     value[:] = -sums[0] / (sums[1] + penalty)
+
+
+def plant_tree(
+    bins: np.ndarray,
+    n_bins: int,
+    rows: np.ndarray,
+    level: np.ndarray,
+    amount: np.ndarray,
+    weight: np.ndarray,
+    least: int,
+    depth: int,
+    n_tried: int,
+    chance: np.ndarray,
+    feature: np.ndarray,
+    place: np.ndarray,
+    left: np.ndarray,
+    value: np.ndarray,
+) -> int:
+    """Grow a tree of a forest on some `rows` (m,); return its number of nodes."""
+    p, k = bins.shape[1], value.shape[1]
+    output = np.where(level[:, None] == np.arange(k), amount[:, None], 0.0) * weight[:, None]
+    open_nodes, n_nodes = [(0, rows, 0)], 1
+    while open_nodes:
+        node, own, deep = open_nodes.pop()
+        value[node] = output[own].sum(axis=0) / weight[own].sum()
+        feature[node], place[node], left[node] = -1, 0, -1
+        if deep >= depth or len(own) < 2 * least:
+            continue
+        order = np.arange(p)
+        most = (output[own].sum(axis=0) ** 2).sum() / weight[own].sum() + NOISE * weight[own].sum()
+        for turn in range(n_tried):
+            other = turn + int(chance[node * n_tried + turn] * (p - turn))
+            order[[turn, other]] = order[[other, turn]]
+            bin_of = bins[own, order[turn]]
+            for b in np.unique(bin_of):
+                low, high = own[bin_of <= b], own[bin_of > b]
+                if min(len(low), len(high)) < least:
+                    continue
+                gain = sum(
+                    (output[side].sum(axis=0) ** 2).sum() / weight[side].sum()
+                    for side in (low, high)
+                )
+                if gain > most:
+                    most = gain * (1.0 + NOISE)
+                    feature[node], place[node] = order[turn], b
+        if feature[node] >= 0:
+            goes_left = bins[own, feature[node]] <= place[node]
+            left[node] = n_nodes
+            open_nodes.append((n_nodes + 1, own[~goes_left], deep + 1))
+            open_nodes.append((n_nodes, own[goes_left], deep + 1))
+            n_nodes += 2
+    return n_nodes

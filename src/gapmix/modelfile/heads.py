@@ -1,7 +1,8 @@
-"""Heads in a model file: slopes and boosted trees as arrays, checked before they are used.
+"""Heads in a model file: slopes, boosted trees and forests as arrays, checked before they are used.
 
 `heads.table` has a line for each head, `heads.view` one for each column. What has many parts is
 joined, beside an array of their lengths. Children are numbered within the trees of their head.
+Forests are in arrays of their own, `forests.`, if there are any.
 """
 
 from __future__ import annotations
@@ -12,18 +13,25 @@ import numpy as np
 
 from gapmix.heads.features import View, count_features, is_category
 from gapmix.heads.learners import Learner
-from gapmix.heads.trees import LARGEST, Trees, find_fault
+from gapmix.heads.trees import LARGEST, Trees, find_fault, tells_shares
 from gapmix.heads.using import Head, Heads
 from gapmix.modelfile.estimator import Arrays, require_same
 from gapmix.storage.recordfile import ModelFileError
 
 NODES = ("feature", "threshold", "left", "right", "value")
-LISTS = ("shown", "levels", "baseline", "n_nodes", "slope")  # with an array of lengths each
-HEAD_ARRAYS = (
+OF_TREES = ("baseline", "n_nodes", "slope")  # with an array of lengths each,
+LISTS = ("shown", "levels", *OF_TREES)  # as these
+OF_HEADS = (
     *("heads.table", "heads.view"),
     *(f"heads.{name}" for name in (*LISTS, *NODES)),
     *(f"heads.{name}.lengths" for name in LISTS),
 )
+OF_FORESTS = (
+    *(f"forests.{name}" for name in (*OF_TREES, *NODES)),
+    *(f"forests.{name}.lengths" for name in OF_TREES),
+)
+HEAD_ARRAYS = OF_HEADS + OF_FORESTS
+N_NUMBERS = 7  # of a head in `heads.table`; files of earlier versions have 5 or 6
 LARGEST_VALUE = 1e200  # of a column: corrections of it are finite
 WHOLE = ("shown", "levels", "n_nodes", "feature", "left", "right")
 
@@ -46,26 +54,43 @@ def heads_to_arrays(estimator: Any) -> Arrays:
     if heads is None or not heads.heads:
         return {}
     view = heads.view
-    trees = [learner.model for _, learner in at_work]
+    table = [[*each[:5], each.half, share_of(each)] for each in heads.heads]
+    arrays = {
+        "heads.table": np.array(table, dtype=float),
+        "heads.view": np.column_stack([view.order, view.center, view.scale, view.gaps]).astype(
+            float
+        ),
+        **_join_lists("heads", {"shown": view.levels}),
+        **_join_lists("heads", {"levels": [learner.levels for _, learner in at_work]}),
+        **_join_trees("heads", [learner.model for _, learner in at_work]),
+    }
+    forests = [learner.forest for _, learner in at_work if learner.forest is not None]
+    return {**arrays, **_join_trees("forests", forests)} if forests else arrays
+
+
+def share_of(head: Head) -> float:
+    """Return the share of a forest in what a head tells."""
+    return head.learner.share if head.learner is not None else 0.0
+
+
+def _join_trees(room: str, trees: list[Trees]) -> Arrays:
     lists = {
-        "shown": view.levels,
-        "levels": [learner.levels for _, learner in at_work],
         "baseline": [each.baseline for each in trees],
         "n_nodes": [np.diff(each.start) for each in trees],
         "slope": [each.slope.ravel() for each in trees],
     }
-    table = [[*each[:5], each.half] for each in heads.heads]
-    arrays = {
-        "table": np.array(table, dtype=float),
-        "view": np.column_stack([view.order, view.center, view.scale, view.gaps]).astype(float),
-        **{name: _join([getattr(each, name) for each in trees], name) for name in NODES},
-        **{name: _join(parts, name) for name, parts in lists.items()},
-        **{
-            f"{name}.lengths": np.array([len(part) for part in parts], dtype=np.int64)
-            for name, parts in lists.items()
-        },
-    }
-    return {f"heads.{name}": array for name, array in arrays.items()}
+    nodes = {name: [getattr(each, name).ravel() for each in trees] for name in NODES}
+    joined = {f"{room}.{name}": _join(parts, name) for name, parts in nodes.items()}
+    return {**joined, **_join_lists(room, lists)}
+
+
+def _join_lists(room: str, lists: dict[str, Any]) -> Arrays:
+    arrays = {}
+    for name, parts in lists.items():
+        arrays[f"{room}.{name}"] = _join(parts, name)
+        lengths = [len(part) for part in parts]
+        arrays[f"{room}.{name}.lengths"] = np.array(lengths, dtype=np.int64)
+    return arrays
 
 
 def _join(parts: Any, name: str) -> np.ndarray:
@@ -80,20 +105,22 @@ def heads_from_arrays(
 
     With `targets`, heads can be those of the last columns only.
     """
-    held = {name.removeprefix("heads."): a for name, a in arrays.items() if name in HEAD_ARRAYS}
+    held = {name: array for name, array in arrays.items() if name in HEAD_ARRAYS}
     if not held:
         return None
-    require_same({f"heads.{name}" for name in held}, set(HEAD_ARRAYS), "heads")
+    of_forests = set(OF_FORESTS) if set(OF_FORESTS) & set(held) else set()
+    require_same(set(held), {*OF_HEADS, *of_forests}, "heads")
     for name, array in held.items():
-        kind = np.int64 if name in WHOLE or name.endswith("lengths") else np.float64
-        if array.dtype != kind or array.ndim != (2 if name in ("table", "view") else 1):
-            raise ModelFileError(f"heads.{name} must be an array of {kind.__name__} of its shape.")
+        last = name.partition(".")[2]
+        kind = np.int64 if last in WHOLE or last.endswith("lengths") else np.float64
+        if array.dtype != kind or array.ndim != (2 if last in ("table", "view") else 1):
+            raise ModelFileError(f"{name} must be an array of {kind.__name__} of its shape.")
     view = _read_view(held, n_columns, n_levels)
-    table = held["table"]
-    if table.shape[1:] == (5,):  # of earlier files, whose corrections were used whole
-        table = np.column_stack([table, np.zeros(len(table))])
-    if table.shape[1:] != (6,) or not np.isfinite(table).all():
-        raise ModelFileError("heads.table must have six finite numbers for each head.")
+    table = held["heads.table"]
+    if table.shape[1] in (5, 6):  # of earlier files: corrections used whole, and no forests
+        table = np.pad(table, ((0, 0), (0, N_NUMBERS - table.shape[1])))
+    if table.shape[1] != N_NUMBERS or not np.isfinite(table).all():
+        raise ModelFileError(f"heads.table must have {N_NUMBERS} finite numbers for each head.")
     columns, weights = table[:, 0], table[:, 1]
     if not np.isin(columns, np.arange(n_columns - targets if targets else 0, n_columns)).all():
         raise ModelFileError(f"A head belongs to none of the {n_columns} columns it could have.")
@@ -103,12 +130,14 @@ def heads_from_arrays(
         raise ModelFileError(f"The spread of a head must be from 0 to {LARGEST:g}.")
     if ((table[:, 5] < 0) | (table[:, 5] > LARGEST)).any():
         raise ModelFileError(f"The half of a head must be from 0 to {LARGEST:g}.")
-    learners = iter(_read_learners(held, view, columns[weights > 0].astype(int), n_levels))
+    if ((table[:, 6] < 0) | (table[:, 6] > 1)).any():
+        raise ModelFileError("The share of a forest must be from 0 to 1.")
+    learners = iter(_read_learners(held, view, table[weights > 0], n_levels))
     heads = [
         Head(
             int(column), weight, spread, before, after, next(learners) if weight > 0 else None, half
         )
-        for column, weight, spread, before, after, half in table.tolist()
+        for column, weight, spread, before, after, half, _ in table.tolist()
     ]
     return Heads(view, tuple(heads))
 
@@ -118,12 +147,12 @@ def _split(held: Arrays, name: str, n_parts: int) -> list[np.ndarray]:
     lengths, joined = held[f"{name}.lengths"], held[name]
     right = len(lengths) == n_parts and (lengths >= 0).all() and (lengths <= len(joined)).all()
     if not right or lengths.sum() != len(joined):
-        raise ModelFileError(f"heads.{name} cannot be divided into {n_parts} parts as it says.")
+        raise ModelFileError(f"{name} cannot be divided into {n_parts} parts as it says.")
     return np.split(joined, np.cumsum(lengths)[:-1]) if n_parts else []
 
 
 def _read_view(held: Arrays, d: int, n_levels: np.ndarray | None) -> View:
-    view = held["view"]
+    view = held["heads.view"]
     if view.shape != (d, 4) or not (np.abs(view) < LARGEST_VALUE).all():
         raise ModelFileError(
             f"heads.view must have four numbers under {LARGEST_VALUE:g} for {d} columns."
@@ -132,7 +161,7 @@ def _read_view(held: Arrays, d: int, n_levels: np.ndarray | None) -> View:
     if not np.array_equal(np.sort(order), np.arange(d)) or not (scale > 1 / LARGEST_VALUE).all():
         raise ModelFileError("heads.view must have every column once, and deviations above 0.")
     counts = np.zeros(d, dtype=int) if n_levels is None else n_levels
-    shown = _split(held, "shown", d)
+    shown = _split(held, "heads.shown", d)
     for levels, n in zip(shown, counts, strict=True):
         if (len(levels) > 0) != (n > 0) or len(np.unique(levels)) < len(levels):
             raise ModelFileError("heads.shown must have levels of categories, each once.")
@@ -142,36 +171,70 @@ def _read_view(held: Arrays, d: int, n_levels: np.ndarray | None) -> View:
 
 
 def _read_learners(
-    held: Arrays, view: View, columns: np.ndarray, n_levels: np.ndarray | None
+    held: Arrays, view: View, table: np.ndarray, n_levels: np.ndarray | None
 ) -> list[Learner]:
-    levels, baselines, n_nodes, slopes = (
-        _split(held, name, len(columns)) for name in ("levels", "baseline", "n_nodes", "slope")
-    )
-    if (held["n_nodes"] < 1).any() or held["n_nodes"].sum() != len(held["feature"]):
-        raise ModelFileError("heads.n_nodes does not divide the nodes that there are.")
-    if any(len(held[name]) != len(held["feature"]) for name in NODES):
-        raise ModelFileError("The arrays of the nodes of heads differ in length.")
-    ends = np.cumsum([int(each.sum()) for each in n_nodes])
-    found = []
-    for place, j in enumerate(columns.tolist()):
-        codes, n_outputs = levels[place], 1
+    """Return the learners of the heads that have some, which these lines of the table are of."""
+    columns, shares = table[:, 0].astype(int).tolist(), table[:, 6].tolist()
+    levels = _split(held, "heads.levels", len(columns))
+    for codes, j in zip(levels, columns, strict=True):
         if is_category(view, j) and n_levels is not None:
             inside = ((codes >= 0) & (codes < n_levels[j])).all()
             if len(np.unique(codes)) < max(2, len(codes)) or not inside:
                 raise ModelFileError(f"The head of column {j} must tell of some of its levels.")
-            n_outputs = len(codes) if len(codes) > 2 else 1
         elif len(codes):
             raise ModelFileError(f"The head of column {j}, of numbers, cannot tell of levels.")
-        span = slice(int(ends[place] - n_nodes[place].sum()), int(ends[place]))
-        start = np.concatenate([[0], np.cumsum(n_nodes[place])]).astype(np.int64)
-        nodes = (np.ascontiguousarray(held[name][span]) for name in NODES)
-        slope = slopes[place]
-        if len(slope) % n_outputs:
+    n_outputs = [len(codes) if len(codes) > 2 else 1 for codes in levels]
+    models = _read_trees(held, "heads", view, columns, n_outputs, by_turns=True)
+    mixed = [place for place, share in enumerate(shares) if share > 0]
+    forests: dict[int, Trees] = {}
+    if mixed or OF_FORESTS[0] in held:
+        planted = [columns[place] for place in mixed], [max(1, len(levels[p])) for p in mixed]
+        found = _read_trees(held, "forests", view, *planted, by_turns=False)
+        forests = dict(zip(mixed, found, strict=True))
+    return [
+        Learner(model, levels[place], forests.get(place), shares[place])
+        for place, model in enumerate(models)
+    ]
+
+
+def _read_trees(
+    held: Arrays,
+    room: str,
+    view: View,
+    columns: list[int],
+    n_outputs: list[int],
+    *,
+    by_turns: bool,
+) -> list[Trees]:
+    """Return the trees of heads: leaves have a value for every output, or serve them `by_turns`."""
+    if f"{room}.value" not in held:
+        raise ModelFileError("A head has a share of a forest, and there are no forests.")
+    baselines, n_nodes, slopes = (_split(held, f"{room}.{name}", len(columns)) for name in OF_TREES)
+    counted = held[f"{room}.n_nodes"]
+    if (counted < 1).any() or counted.sum() != len(held[f"{room}.feature"]):
+        raise ModelFileError(f"{room}.n_nodes does not divide the nodes that there are.")
+    widths = [1 if by_turns else each for each in n_outputs]
+    counts = [int(each.sum()) for each in n_nodes]
+    wanted = {name: sum(counts) for name in NODES}
+    wanted["value"] = sum(n * width for n, width in zip(counts, widths, strict=True))
+    if any(len(held[f"{room}.{name}"]) != n for name, n in wanted.items()):
+        raise ModelFileError(f"The arrays of the nodes of {room} differ in length.")
+    found, at, at_value = [], 0, 0
+    for place, j in enumerate(columns):
+        n, width, slope = counts[place], widths[place], slopes[place]
+        nodes = [np.ascontiguousarray(held[f"{room}.{name}"][at : at + n]) for name in NODES[:-1]]
+        value = held[f"{room}.value"][at_value : at_value + n * width].reshape(n, width)
+        at, at_value = at + n, at_value + n * width
+        if len(slope) % n_outputs[place]:
             raise ModelFileError(f"The head of column {j} has slopes for no number of features.")
-        shared = slope.reshape(n_outputs, -1)
-        trees = Trees._make([baselines[place], start, *nodes, shared])
-        fault = find_fault(trees, count_features(view, j), n_outputs)
+        start = np.concatenate([[0], np.cumsum(n_nodes[place])]).astype(np.int64)
+        shared = slope.reshape(n_outputs[place], -1)
+        value = np.ascontiguousarray(value)
+        trees = Trees._make([baselines[place], start, *nodes, value, shared])
+        fault = find_fault(trees, count_features(view, j), n_outputs[place])
+        if not fault and width > 1 and not tells_shares(trees):
+            fault = "its leaves tell no shares of levels"
         if fault:
             raise ModelFileError(f"The trees of the head of column {j} cannot be used: {fault}.")
-        found.append(Learner(trees, codes))
+        found.append(trees)
     return found

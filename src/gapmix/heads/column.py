@@ -1,0 +1,114 @@
+"""The head of one column: its learners, their shares, and a weight, all found by cross-fitting."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gapmix.heads.bins import take_bins
+from gapmix.heads.learners import Grown, Learner, Learners, learn, predict, predict_levels
+from gapmix.heads.weighing import Judged, Known, weigh
+
+SHARES = (0.25, 0.5, 0.75, 1.0)  # of a forest that is mixed in
+N_FOLDS = 3
+MANY_CELLS = 2_000
+LEAST_GAIN = 0.02  # of the error, or of the log score
+
+
+class Tried(NamedTuple):
+    """A learner, what it says of rows it has not seen, and the head that this makes."""
+
+    learner: Any  # not fitted
+    told: np.ndarray  # (m,) or (m, L)
+    judged: Judged
+    share: float = 0.0  # of the forest in what is told
+
+
+def fit_head(known: Known, column: int, learners: Learners) -> Judged:
+    """Return the head of a column: the best of its learners, also with trees, and a forest.
+
+    Trees on top of lines take longest to grow. With many cells, a forest would have found what
+    they could, and they are tried only where it or lines help.
+    """
+    named = is_named(known)
+    recipe = learners.of_levels if named else learners.of_numbers
+    first = min((_try(known, each, column) for each in recipe.tried), key=_loss)
+    forest = None if recipe.planting is None else tell_others(known, recipe.planting)
+    best = _mix(known, first, forest, column)
+    promising = len(known.target) < MANY_CELLS or best.judged.head.weight > 0
+    if recipe.growth is not None and promising:
+        grown = _try(known, Grown(first.learner, recipe.growth), column)
+        best = min(best, _mix(known, grown, forest, column), key=_loss)
+    if best.judged.head.weight == 0.0:
+        return best.judged
+    everything = np.ones(len(known.target), dtype=bool)
+    learner = _teach(best.learner, known, everything)
+    if best.share > 0:
+        more = _teach(recipe.planting, known, everything)
+        learner = learner._replace(forest=more.forest, share=best.share)
+    return best.judged._replace(head=best.judged.head._replace(learner=learner))
+
+
+def promises_gain(known: Known, column: int, learners: Learners) -> bool:
+    """Tell whether lines and a forest alone make a head that is worth its time."""
+    recipe = learners.of_levels if is_named(known) else learners.of_numbers
+    lines = _try(known, recipe.tried[len(recipe.tried) // 2], column)
+    head = _mix(known, lines, tell_others(known, recipe.planting), column).judged.head
+    return abs(head.after - head.before) > LEAST_GAIN * abs(head.before)
+
+
+def is_named(known: Known) -> bool:
+    """Tell whether the column is a category."""
+    return known.shares.shape[1] > 0
+
+
+def _loss(tried: Tried) -> float:
+    return tried.judged.loss
+
+
+def _try(known: Known, learner: Any, column: int) -> Tried:
+    told = tell_others(known, learner)
+    return Tried(learner, told, weigh(known, told, column))
+
+
+def _mix(known: Known, tried: Tried, forest: np.ndarray | None, column: int) -> Tried:
+    """Return a learner with the best share of a forest, which may be none."""
+    mixed = [tried]
+    for share in SHARES if forest is not None else ():
+        told = tried.told + share * (forest - tried.told)
+        mixed.append(Tried(tried.learner, told, weigh(known, told, column), share))
+    return min(mixed, key=_loss)
+
+
+def tell_others(known: Known, learner: Any) -> np.ndarray:
+    """Return what a learner says of each fold's rows, (m,) or (m, L), learned from the others."""
+    named = is_named(known)
+    told = np.zeros(known.shares.shape if named else known.target.shape)
+    for each in range(N_FOLDS):
+        out = known.fold == each
+        if not _can_learn(known, ~out) or not out.any():
+            continue
+        model = _teach(learner, known, ~out)
+        if named:
+            told[out] = predict_levels(model, known.features[out], known.shares.shape[1])
+        else:
+            told[out] = predict(model, known.features[out])
+    return told
+
+
+def _can_learn(known: Known, rows: np.ndarray) -> bool:
+    """Tell whether rows have something to tell apart."""
+    named = is_named(known)
+    return bool(rows.any()) and (not named or len(np.unique(known.target[rows])) > 1)
+
+
+def _teach(learner: Any, known: Known, rows: np.ndarray) -> Learner:
+    """Return a learner fitted to some rows."""
+    shown = (
+        known.features[rows],
+        known.target[rows],
+        known.weight[rows],
+        take_bins(known.binned, rows),
+    )
+    return learn(learner, *shown, named=is_named(known), own=known.own)

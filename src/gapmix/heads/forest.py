@@ -1,0 +1,72 @@
+"""Forests: many deep trees on the same rows, with a few features tried at each node.
+
+Where boosted trees correct what lines leave, a forest tells a column anew, from what the mixture
+says of it among other features. The two err in different ways, so that both together err less.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gapmix.heads.bins import Binned, count_bins, find_thresholds
+from gapmix.heads.trees import LEAF, Trees
+from gapmix.kernels import load
+
+
+class Planting(NamedTuple):
+    """How a forest is grown."""
+
+    n_trees: int
+    depth: int
+    least: int  # rows of a leaf
+    seed: int
+
+
+def plant(
+    binned: Binned,
+    target: np.ndarray,
+    weight: np.ndarray,
+    n_levels: int,
+    planting: Planting,
+) -> Trees:
+    """Return a forest of rows in canonical order: leaves that are added up are its mean.
+
+    `target` (n,) are numbers, or if there are `n_levels`, their places, whose shares it tells.
+    """
+    n, p = binned.bins.shape
+    rng = np.random.default_rng([planting.seed, 3])
+    baseline = np.zeros(max(1, n_levels))
+    level, amount = np.zeros(n, dtype=np.int64), np.ones(n)
+    if n_levels:
+        level = target.astype(np.int64)
+    else:
+        baseline[0] = np.average(target, weights=weight)
+        amount = target - baseline[0]
+    n_tried = max(1, int(p**0.5))
+    most = 2 * max(1, min(2**planting.depth, n // planting.least)) - 1  # nodes there can be
+    feature, place, left = (np.empty(most, dtype=np.int64) for _ in range(3))
+    value = np.empty((most, len(baseline)))
+    start, parts = [0], []
+    for _ in range(planting.n_trees):
+        n_nodes = load("growing").plant_tree(
+            *(binned.bins, count_bins(binned), np.arange(n), level, amount, weight),
+            *(planting.least, planting.depth, n_tried, rng.random(most * n_tried)),
+            *(feature, place, left, value),
+        )
+        parts.append([each[:n_nodes].copy() for each in (feature, place, left, value)])
+        start.append(start[-1] + n_nodes)
+    first = np.repeat(start[:-1], np.diff(start))
+    feature, place, left, value = (np.concatenate(each) for each in zip(*parts, strict=True))
+    leaf = left < 0
+    return Trees(
+        baseline,
+        np.array(start, dtype=np.int64),
+        np.where(leaf, 0, feature),
+        find_thresholds(binned.edges, feature, place),
+        np.where(leaf, LEAF, left + first),
+        np.where(leaf, LEAF, left + first + 1),
+        np.where(leaf[:, None], value / planting.n_trees, 0.0),
+        np.empty((len(baseline), 0)),
+    )
