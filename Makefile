@@ -16,13 +16,14 @@ OLDEST_NOT := \
   tests/test_cli_files.py::test_types_that_text_cannot_hold_are_refused_before_the_fit[whole-map] \
   tests/test_imputer.py::test_sample_weight_is_routed_to_the_imputer
 
-.PHONY: help demo test test-full test-oldest test-browser lint docs dist bench accuracy experiments clean
+.PHONY: help demo test test-full test-oldest test-sdist test-browser lint docs dist bench accuracy experiments clean
 
 help:
 	@echo "make demo         punch holes into a table, fill them, show how well it went"
-	@echo "make test         the tests, in a few minutes"
+	@echo "make test         the tests, in a quarter of an hour"
 	@echo "make test-full    the tests at their full sizes"
 	@echo "make test-oldest  a part of the tests with the oldest packages allowed, in build/oldest"
+	@echo "make test-sdist   the tests from the sdist in dist/, unpacked in a temporary folder"
 	@echo "make test-browser the report in a real browser; screenshots in build/screenshots"
 	@echo "make lint         format, style and types"
 	@echo "make docs         the documentation, into docs/_build/html, in two minutes"
@@ -57,6 +58,12 @@ $(OLDEST)/.installed: pyproject.toml tools/oldest.py
 	@$(OLDEST)/bin/python tools/oldest.py > $(OLDEST)/oldest.txt
 	@$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/oldest.txt --editable '.[all]' --group test
 	@touch $@
+
+# As those do who package gapmix: no repository around it, an environment of its own.
+test-sdist:
+	@test -f dist/gapmix-*.tar.gz || { echo "There is no sdist in dist/. Run 'make dist' first."; exit 1; }
+	folder=$$(mktemp -d) && tar -xzf dist/gapmix-*.tar.gz -C $$folder --strip-components 1 \
+	  && $(MAKE) -C $$folder test PYTHON=$(PYTHON) && rm -rf $$folder
 
 # Debian's Chromium, driven over its own protocol: no other browser is downloaded.
 test-browser: $(STAMP)

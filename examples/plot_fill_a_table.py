@@ -2,14 +2,14 @@
 Filling a table and looking at it
 =================================
 
-A table with gaps goes in, a table without comes out. This example looks at the gaps first, then at
-how the size of the mixture was chosen, and last at what was filled in.
+A table with gaps goes in, a table without gaps comes out. This example looks first at the gaps,
+then at how the number of components was chosen, and last at what was filled in.
 """
 
 # %%
-# The table: measurements of 178 wines, with one cell in seven removed. Some go missing
-# together, as they do when an instrument fails: three columns in a quarter of the rows, three
-# others in a tenth.
+# The table: measurements of 178 wines, with one cell in seven removed. Some columns are missing
+# together, as when an instrument fails: three of them in a quarter of the rows, three others in a
+# tenth.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,8 +30,8 @@ fig, ax = plt.subplots(figsize=(8, 5), layout="constrained")
 plot_patterns(table, max_patterns=12, ax=ax)
 
 # %%
-# How many components? The imputer tries a growing range of sizes on cells it hides from itself,
-# and unites the best ones.
+# How many components? The imputer hides some known cells, compares several numbers of components by
+# how well they fill them, and averages the best mixtures.
 
 imputer = GaussianMixtureImputer(max_components=13, random_state=0)
 filled = imputer.set_output(transform="pandas").fit_transform(table)
@@ -41,8 +41,8 @@ fig, ax = plt.subplots(figsize=(8, 3.5), layout="constrained")
 plot_selection(imputer, ax=ax)
 
 # %%
-# What was filled in, beside what had been there. Where flavanoids are known to follow phenols,
-# filled cells follow too; a filled value is a mean, so it varies less than a measured one.
+# Filled and measured values. Flavanoids rise with phenols, and so do the filled cells. A filled
+# value is a mean, so it varies less than a measured one.
 
 fig, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
 for ax, (across, down) in zip(
@@ -69,8 +69,8 @@ for ax, (across, down) in zip(
 axes[0].legend(frameon=False)
 
 # %%
-# The truth is known here, so the error can be told: in standard deviations of the columns, which
-# is 1 for filling in the mean.
+# Here we know the true values, so we can compute the error. It is in standard deviations of the
+# columns; filling in the mean would give 1.
 
 error = ((filled - truth) / truth.std()).to_numpy()[gaps]
 print(f"root mean square error {np.sqrt(np.mean(error**2)):.2f} standard deviations")

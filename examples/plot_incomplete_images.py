@@ -2,12 +2,13 @@
 Incomplete images
 =================
 
-Handwritten digits, 8 x 8 pixels, each with a square cut out. A mixture fitted to nothing but such
-damaged images fills the squares of new ones, and tells where it is unsure.
+Handwritten digits, 8 x 8 pixels, each with a square cut out. A mixture that has seen only such
+damaged images fills the squares of new ones, and shows where it is unsure.
 """
 
 # %%
-# A square of 4 x 4 pixels is cut out of every image, anywhere. No image is ever seen whole.
+# A square of 4 x 4 pixels is cut out of every image, at a random place. The model never sees a
+# whole image.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,7 +30,7 @@ damaged = np.where(square, np.nan, digits.data)
 train, test = slice(0, 1400), slice(1400, None)
 
 # %%
-# Pixels lie between 0 and 16, and so does what is filled in.
+# Pixels lie between 0 and 16, so the filled values must, too.
 
 imputer = GaussianMixtureImputer(
     n_components=12,
@@ -66,7 +67,7 @@ for line, (name, images) in zip(axes, rows.items(), strict=True):
     line[0].set_ylabel(name, rotation=0, ha="right", va="center")
 
 # %%
-# Error inside the squares of new images, beside that of filling in each pixel's mean.
+# The error inside the squares of new images, compared with filling in the mean of each pixel.
 
 cut = square[test]
 means = np.nanmean(damaged[train], axis=0)

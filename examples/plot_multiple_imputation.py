@@ -3,13 +3,13 @@ Multiple imputation in a regression
 ===================================
 
 How does y depend on a, b and c, when a third of b, c and y was never recorded? A table filled once
-gives an answer that looks far too sure. Completing it several times, and pooling what the
-completions say, gives intervals that hold what they promise.
+gives an answer that looks far too certain. Completing it several times and pooling the results
+gives intervals that can be trusted.
 """
 
 # %%
-# One hundred and fifty rows. More is missing where a is large, and a is always known: missing at
-# random.
+# One hundred and fifty rows. More is missing where a is large. As a is always known, the values are
+# missing at random.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -45,7 +45,7 @@ def regress(table):
 
 
 # %%
-# Twenty completions, each analysed as if it were the table; then one answer.
+# Twenty completions, each analysed as if it were the real table, and then pooled.
 
 full, table = make_study(seed=0)
 df = len(table) - 4
@@ -56,7 +56,7 @@ pooled = pool(estimates, variances, df_complete=df, names=NAMES)
 print(pooled.summary())
 
 # %%
-# The same, filled once with means, and from the rows that are complete.
+# For comparison: the table filled once with means, and the complete rows alone.
 
 
 def interval(table):
@@ -89,8 +89,8 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 # %%
-# One study may be luck. Over many, 95 % intervals should hold the truth in 95 % of the cases;
-# here are 40 studies with five completions each.
+# One study may be luck. Over many studies, 95 % intervals should contain the truth in 95 % of the
+# cases. Here are 40 studies with five completions each.
 
 hits = {"5 completions, pooled": [], "filled once": []}
 for seed in range(40):

@@ -2,13 +2,13 @@
 Gaps at prediction time, in a pipeline
 ======================================
 
-A classifier that was trained meets rows with gaps, and more of them than in training. In a pipeline
-the imputer goes first: it learns from the training rows only, then fills every new row by itself,
-whatever it lacks.
+A trained classifier meets rows with gaps, and more gaps than in training. In a pipeline the imputer
+comes first. It learns from the training rows only and then fills each new row by itself, whatever
+is missing.
 """
 
 # %%
-# Breast-cancer measurements, of which 10 % are missing in training.
+# Breast-cancer measurements. In training, 10 % of them are missing.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -46,7 +46,7 @@ for pipeline in pipelines.values():
     pipeline.fit(X_train, y_train)
 
 # %%
-# At prediction, from none to four fifths of the cells are missing. Nothing is fitted again.
+# At prediction, between none and four fifths of the cells are missing. Nothing is fitted again.
 
 shares = [0.0, 0.2, 0.4, 0.6, 0.8]
 accuracy = {

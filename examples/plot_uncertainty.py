@@ -8,8 +8,8 @@ draws show this; a mean and a standard deviation do not.
 """
 
 # %%
-# Two groups of rows, in which y rises and falls with x. For a third of the rows y is missing. There
-# are many rows for two columns, so the priors that protect small tables are turned off.
+# Two groups of rows: in one, y rises with x, in the other it falls. A third of the values of y are
+# missing. There are many rows for two columns, so the priors that protect small tables are off.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,7 +30,7 @@ imputer = GaussianMixtureImputer(n_components=6, shrinkage=0, mean_shrinkage=0, 
 filled, std = imputer.impute_with_std(table)
 
 # %%
-# The mean of y given x runs between the branches. Draws fall on them, and in the right shares.
+# The mean of y given x runs between the branches. Draws fall on the branches, in the right shares.
 
 draws = imputer.sample(table, n_draws=1, random_state=0)[0]
 fig, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
@@ -46,8 +46,8 @@ axes[0].set_ylabel("y")
 axes[0].legend(frameon=False, loc="upper left")
 
 # %%
-# The distribution of y at one place, from many draws, with its 50 % and 90 % intervals. The mean
-# lies in the valley.
+# The distribution of y for one value of x, from many draws, with its 50 % and 90 % intervals. The
+# mean lies in the valley.
 
 row = np.array([[3.0, np.nan]])
 many = imputer.sample(row, n_draws=20_000, random_state=0)[:, 0, 1]
@@ -71,7 +71,8 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 
 # %%
-# Are the intervals right? The truth was removed only a moment ago: count how often they hold it.
+# Are the intervals right? We know the true values, so we can count how often the intervals contain
+# them.
 
 for coverage in (0.5, 0.9):
     low, high = imputer.intervals(table, coverage)

@@ -110,8 +110,8 @@ def test_empty_rows_change_nothing_and_are_filled_with_the_mean():
 def test_a_column_without_values_is_kept_and_named_in_a_warning(kind, n_components):
     frame = make_frame().assign(b=np.nan)
     message = (
-        "Column 'b' has no observed value. It is kept, with mean 0 and variance 1: nothing can be "
-        "learned about it, and its gaps in arrays are filled with 0."
+        "Column 'b' has no observed values, so nothing can be learned about it. It is kept, with "
+        "mean 0 and variance 1, and its gaps in arrays are filled with 0."
     )
     mixture = GaussianMixture(n_components, covariance_type=kind, random_state=0)
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
@@ -130,7 +130,7 @@ def test_a_column_without_values_is_named_once_and_where_the_user_is(kind, n_com
     with pytest.warns(UserWarning, match="no observed value") as caught:
         estimator.fit(frame, kind.target(len(frame)))
     assert [str(warning.message).split(".")[0] for warning in caught] == [
-        "Column 'b' has no observed value"
+        "Column 'b' has no observed values"
     ]
     assert caught[0].filename == __file__
     for result in answer(estimator, kind, frame):
@@ -147,7 +147,9 @@ def test_a_fit_that_does_not_converge_is_told_where_the_user_is(kind):
 
 
 def test_several_columns_without_values_are_all_named():
-    with pytest.warns(UserWarning, match=r"^Columns 0, 2 have no observed value\. They are kept"):
+    with pytest.warns(
+        UserWarning, match=r"^Columns 0, 2 have no observed values, so .*\. They are kept"
+    ):
         GaussianMixture().fit(make_table() * [np.nan, 1.0, np.nan])
 
 

@@ -352,8 +352,8 @@ OWN = [
         "imputer",
         "missing_values",
         {1: {}},
-        "missing_values holds {}; a gap is marked by a number, a text, NaN or None, or by "
-        "several of these in a list; a dict has such for single columns.",
+        "missing_values holds {}. Use a number, a text, NaN or None, a list of these, or a dict "
+        "from columns to them.",
     ),
     (
         "imputer",

@@ -14,6 +14,7 @@ import sys
 import termios
 import time
 from fcntl import ioctl
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -21,6 +22,7 @@ import pytest
 from tests.smalltables import FIT, N, cells, make_rows, write_rows
 
 from gapmix import GaussianMixture, GaussianMixtureImputer, evaluate, load, save
+from gapmix.cli import results
 from gapmix.fitting.progress import listening
 
 # ------------------------------------------------------------------ filling
@@ -80,7 +82,7 @@ def test_columns_are_found_by_name_in_any_order(gapmix, tmp_path):
     assert gapmix(tmp_path, "impute", "in.csv", "-o", "a.csv", "-m", "model").code == 0
     ran = gapmix(tmp_path, "impute", "turned.csv", "-o", "b.csv", "-m", "model")
     assert ran.code == 0, ran.err
-    assert "Column 'extra': not known to the model" in ran.err
+    assert "Column 'extra' is not used by the model" in ran.err
     a, b = pl.read_csv(tmp_path / "a.csv"), pl.read_csv(tmp_path / "b.csv")
     assert b.columns == ["v2", "v0", "v1", "extra"]
     assert a.equals(b.select("v0", "v1", "v2"))
@@ -99,8 +101,8 @@ def test_a_new_users_table_with_everything_in_it(gapmix, tmp_path):
     assert ran.code == 0, ran.err
     for part in (
         "decimal comma",
-        "'name' (an id, 60 distinct in 60 values; no gaps), 'day' (dates; no gaps).",
-        "Column 'empty' has no value in any row: left empty",
+        "'name' (an id: 60 different texts in 60 cells; no gaps), 'day' (dates; no gaps).",
+        "Column 'empty' has no values to learn from. It stays empty.",
         "The name 'v' is used by more than one column",
     ):
         assert part in ran.err
@@ -316,7 +318,7 @@ def test_evaluate_compares_ways_to_fill_hidden_cells(gapmix, tmp_path):
         assert (told["imputer"], told["sure"]) == (each.imputer, each.sure)
         assert told["behind_error"] == pytest.approx(each.behind_error, rel=1e-9)
     shown = gapmix(tmp_path, "evaluate", "in.csv", *options)
-    assert "Ways to fill" in shown.out
+    assert "Methods (error" in shown.out
     assert " ".join(same.verdict().split()) in " ".join(shown.out.split())
     few = gapmix(tmp_path, "evaluate", "in.csv", "--methods", "mean, mixture", "--json", *options)
     left = json.loads(few.out)
@@ -437,7 +439,7 @@ def test_a_summary_tells_what_was_filled_and_how_sure_and_details_only_if_asked(
     assert "Filled 30 of 90 gaps (v1 18, word 12)" in said
     assert "Not filled 60 gaps: day 60 (dates)" in said
     sure = re.search(
-        r"filled with an error of 0\.(\d\d) standard .* have a probability of ([\d.]+) %", said
+        r"got an error of 0\.(\d\d) standard .* have an average probability of ([\d.]+) %", said
     )
     assert int(sure[1]) < 60  # the group is told by the other number and the word
     assert 80 < float(sure[2]) <= 100
@@ -524,7 +526,7 @@ def test_ctrl_c_ends_a_fit_with_what_it_has(tmp_path):
     )
     assert code == 0, shown
     assert "Ending the fit after this iteration" in shown
-    assert "interrupted, best so far kept" in shown
+    assert "interrupted; the best parameters so far are used" in shown
     assert len(cells(tmp_path / "out.csv")) == 501
     assert all(all(row) for row in cells(tmp_path / "out.csv"))
 
@@ -551,7 +553,7 @@ def test_a_table_without_gaps_is_written_and_nothing_fitted(gapmix, tmp_path):
     write_rows(tmp_path / "in.csv", x, word=["a"] * N)
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "out.csv", "--std")
     assert ran.code == 0, ran.err
-    assert "No column has a gap to fill: nothing was fitted." in ran.err
+    assert "There are no gaps to fill, so nothing was fitted." in ran.err
     assert "Model" not in ran.err
     assert cells(tmp_path / "out.csv") == cells(tmp_path / "in.csv")
     ran = gapmix(tmp_path, "impute", "in.csv", "-o", "out.csv", "--save-model", "m", *FIT)
@@ -568,3 +570,21 @@ def test_describe_tells_kinds_and_codes(gapmix, tmp_path):
     assert kinds == {"age": "whole", "flag": "two-valued"}
     assert "the value -999 occurs" in ran.err
     assert "--missing-values" in ran.err
+
+
+def test_a_single_gap_is_called_the_only_one(gapmix, tmp_path):
+    (tmp_path / "in.csv").write_text("a,b\n1,\n2,3\n4,5\n")
+    ran = gapmix(tmp_path, "impute", "in.csv", "-o", "out.csv", *FIT)
+    assert ran.code == 0, ran.err
+    assert "the only gap (b 1)" in ran.err
+
+
+def test_only_columns_with_gaps_are_called_hard_to_fill():
+    fit = SimpleNamespace(
+        factors="", selection=(), interrupted=False, converged=True, doubted=("id", "income")
+    )
+    (row,) = results._fit_rows(fit, False, {"income": 3})
+    assert row[0] == "Hard to fill"
+    assert "say little about 'income'; its gaps are filled" in row[1]
+    (row,) = results._fit_rows(fit, False)
+    assert "say little about 'id', 'income'; their gaps are filled" in row[1]

@@ -58,8 +58,12 @@ BAD = {
     "pictures": (text(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), 1, "zero bytes"),
     "not UTF-16": (text(b"\xff\xfea,b\n1,2\n"), 1, ""),
     "too many components": (table(a=NUMBERS[:3], b=HOLES[:3]), 1, "Lower --components"),
-    "damaged Parquet": (text(b"PAR1" + b"\x07" * 80 + b"PAR1"), 1, "damaged or no Parquet file"),
-    "cut Parquet": (text(b"PAR1"), 1, "damaged or no Parquet file"),
+    "damaged Parquet": (
+        text(b"PAR1" + b"\x07" * 80 + b"PAR1"),
+        1,
+        "damaged, or not a Parquet file",
+    ),
+    "cut Parquet": (text(b"PAR1"), 1, "damaged, or not a Parquet file"),
     "wide field": (text("a,b\n1," + "x" * 2**21 + "\n"), 1, "bytes long"),
     "many columns": (text(",".join(f"c{i}" for i in range(10_001)) + "\n"), 1, "10,001 fields"),
 }
@@ -128,7 +132,7 @@ CALLS = {
     "unknown option": (("impute", "in.csv", "--colums", "a"), 2, "--columns"),
     "no file": (("impute", "nothing.csv"), 2, "There is no file 'nothing.csv'"),
     "a folder": (("impute", "."), 2, "a folder without any file"),
-    "an address": (("impute", "https://example.org/a.csv"), 2, "nothing is fetched"),
+    "an address": (("impute", "https://example.org/a.csv"), 2, "does not use the network"),
     "a spreadsheet": (("impute", "book.xlsx"), 2, "pandas.read_excel('book.xlsx')"),
     "no such column": (("impute", "in.csv", "--columns", "v9"), 2, "has no column 'v9'"),
     "misspelt column": (("score", "in.csv", "--id", "V0"), 2, "Did you mean 'v0'?"),
@@ -236,9 +240,7 @@ def test_a_repeated_extreme_number_is_pointed_at_and_can_be_named(gapmix, tmp_pa
         tmp_path, "impute", "in.csv", "-o", "p.csv", "--missing-values", "NA,?,-999", *FIT
     )
     assert "-999" not in (tmp_path / "p.csv").read_text()
-    assert (
-        "Taken as gaps, besides empty cells, NA and the like: '-999' in 'coded' (10)." in again.err
-    )
+    assert "Also taken as gaps, like empty cells and NA: '-999' in 'coded' (10)." in again.err
     assert "Warning" not in again.err
 
 
@@ -307,5 +309,5 @@ def test_without_its_extras_the_command_says_what_to_install(tmp_path):
     )
     assert ran.returncode == 2
     assert ran.stderr == (
-        'The command line needs rich, which is not installed: pip install "gapmix[cli]"\n'
+        'The command line needs rich, which is not installed. Run: pip install "gapmix[cli]"\n'
     )

@@ -128,9 +128,9 @@ def test_ctrl_c_between_draws_tells_what_was_written(tmp_path):
         process.send_signal(signal.SIGINT)
         told = process.communicate()[1].replace("\n", " ")
     assert process.returncode == 130
-    assert "Stopped. Written before that: m, o.1.csv, o.2.csv, o.3.csv" in told
+    assert "Stopped. Only m, o.1.csv, o.2.csv, o.3.csv" in told
     names = {path.name for path in tmp_path.iterdir()}
-    listed = told.split("Written before that: ")[1].split(";")[0].split(", ")
+    listed = told.split("Stopped. Only ")[1].split(" had been written")[0].split(", ")
     assert names == {"t.csv", *listed}
     assert all(len(cells(tmp_path / name)) == 2001 for name in names - {"m"})
 
@@ -409,7 +409,7 @@ def test_cells_cut_at_blanks_come_back_and_names_keep_their_quotes(gapmix, tmp_p
     )
     ran = gapmix(tmp_path, "impute", "t.data", "-o", "o.data", "--std", *QUICK)
     assert ran.code == 0, ran.err
-    assert "Cells are cut at blanks" in ran.err
+    assert "Cells are separated at blanks" in ran.err
     again = gapmix(tmp_path, "impute", "o.data", "-o", "o.parquet", "--leave-out", "b_std", *QUICK)
     assert again.code == 0, again.err
     found = pl.read_parquet(tmp_path / "o.parquet")

@@ -56,7 +56,7 @@ def test_what_may_be_or_was_taken_as_a_gap_is_said_with_the_option_to_type(
         f"--missing-values '{MARKS}'",
         "'?' in 'count' (4), 'word' (3)",
         "2 rows have no value in any column used (the first is row 31)",
-        "2 empty lines were left out",
+        "2 empty lines were skipped",
     ):
         assert ran.err.count(fact) == 1, (fact, ran.err)
     if command == "report":
@@ -106,7 +106,7 @@ def test_a_mark_that_wipes_out_what_may_be_values_is_warned_of(gapmix, tmp_path)
     assert "Warning: Column 'count': '0' is taken as a gap in 15 cells" in ran.err
     assert "Warning: Column 'word': 'none' is taken as a gap in " in ran.err
     assert "--missing-values 'A,B=0'" in ran.err
-    assert "Warning: --missing-values: no cell is '-998'" in ran.err
+    assert "Warning: --missing-values: no cell holds '-998'" in ran.err
     assert "Column 'mass': '-999' is taken" not in ran.err  # a code, evidently
     named = gapmix(tmp_path, "describe", "t.csv", "--missing-values", "count=0")
     assert "Warning: Column 'count'" not in named.err  # as asked
@@ -151,7 +151,7 @@ def test_codes_with_zeros_in_front_are_filled_with_codes(gapmix, tmp_path):
     write_rows(tmp_path / "t.csv", x, ["a", "b"], zip=codes, month=mixed)
     ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", *QUICK)
     assert ran.code == 0, ran.err
-    assert "Column 'zip' has zeros before numbers, as in '02139'" in ran.err
+    assert "Column 'zip' has numbers with leading zeros, as in '02139'" in ran.err
     filled = cells(tmp_path / "o.csv")[1:]
     assert {row[2] for row in filled} == {"02139", "10001", "90210"}
     assert all(row[3].isdecimal() for row in filled)  # one zero in front does not make codes
@@ -194,5 +194,5 @@ def test_columns_of_one_name_are_named_by_their_numbers(gapmix, tmp_path):
     (tmp_path / "t.csv").write_text("a,b,a\n" + "\n".join(lines) + "\n")
     ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", "--keep", "a (3)", *QUICK)
     assert ran.code == 0, ran.err
-    assert "in options, say 'a (1)', 'a (3)'" in ran.err.replace("\n", " ")
+    assert "In options, write 'a (1)', 'a (3)'" in ran.err.replace("\n", " ")
     assert (tmp_path / "o.csv").read_text() == (tmp_path / "t.csv").read_text()

@@ -96,7 +96,7 @@ def test_a_filled_file_is_the_filled_frame_cell_by_cell(gapmix, tmp_path, suffix
     assert told["by_column"] == {name: n_gaps[name] for name in USED}
     left = {each["column"]: (each["n_gaps"], each["reason"]) for each in told["unfilled"]}
     assert left == {"id": (n_gaps["id"], "an id"), "day": (n_gaps["day"], "dates")}
-    assert f"'id' (an id, {240 - n_gaps['id']} distinct" in said
+    assert f"'id' (an id: {240 - n_gaps['id']} different" in said
     assert f"'day' (dates; {n_gaps['day']} gaps left)" in said
     # The file holds the same imputer, with its levels: it fills this frame, and the file again.
     loaded = load(tmp_path / "m")
@@ -202,7 +202,7 @@ def test_numbers_among_texts_are_filled_if_asked(gapmix, tmp_path, suffix):
     ran = gapmix(tmp_path, "impute", path.name, "-o", f"o.{suffix}", "--numbers", "a", *FIT)
     assert ran.code == 0, ran.err
     n_other = sum(text == "n/k" for text in texts)
-    assert f"Column 'a': {n_other} cells are not a number ('n/k') and count as missing" in ran.err
+    assert f"Column 'a': {n_other} cells are not a number ('n/k') and count as gaps" in ran.err
     found = read(tmp_path / f"o.{suffix}")["a"]
     assert found.dtype == pl.Float64
     for text, value in zip(texts, found, strict=True):
@@ -312,7 +312,7 @@ def test_evaluate_judges_levels(gapmix, tmp_path):
     assert scores["mixture"]["level_log_score"] < 0
     assert sum(each["n"] for each in found["calibration"]) > 50
     shown = gapmix(tmp_path, "evaluate", "t.csv", "--repeats", "1", *FIT).out
-    assert "how often right" in shown
+    assert "Levels filled by the mixture" in shown
 
 
 def test_describe_and_report_count_all_gaps(gapmix, tmp_path):
@@ -327,8 +327,8 @@ def test_describe_and_report_count_all_gaps(gapmix, tmp_path):
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     for part in (
         f"{n_gaps:,} of 2,400",
-        "What was taken for what",
-        "How sure, and how often right",
+        "Which levels are confused?",
+        "Are the probabilities right?",
         "kept, as asked",
         "most often always",
         "wrong level",

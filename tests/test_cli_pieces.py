@@ -73,10 +73,10 @@ def test_a_folder_is_filled_in_row_order_and_other_columns_come_along(gapmix, fo
     ran = gapmix(path, "impute", "set", "-o", "out.parquet", "--save-model", "m", *options)
     assert ran.code == 0, ran.err
     assert (
-        "'name' (an id, 1,500 distinct in 1,500 values; 1,500 gaps left), "
+        "'name' (an id: 1,500 different texts in 1,500 cells; 1,500 gaps left), "
         "'when' (dates; no gaps)." in ran.err
     )
-    assert "'empty': no value in any row" in ran.err
+    assert "'empty' has no values to learn from" in ran.err
     out = pq.read_table(path / "out.parquet")
     assert out.column_names == table.column_names
     same_where_observed(table, out)
@@ -126,7 +126,7 @@ def test_categories_are_filled_in_pieces_as_python_fills_them(gapmix, tmp_path):
     options = (*FIT, "--memory", "1MB", "--checkpoint", "state", "--categories", "code", "--json")
     ran = gapmix(tmp_path, "impute", "t.parquet", "-o", "o.parquet", "--save-model", "m", *options)
     assert ran.code == 0, ran.err
-    assert "'who' (an id, 3,000 distinct in 3,000 values; no gaps)" in ran.err
+    assert "'who' (an id: 3,000 different texts in 3,000 cells; no gaps)" in ran.err
     out, told = pq.read_table(tmp_path / "o.parquet"), json.loads(ran.out)
     assert out.schema.types == table.schema.types
     same_where_observed(table, out)

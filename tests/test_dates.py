@@ -84,13 +84,11 @@ def test_dates_are_filled_on_request_in_their_spelling(gapmix, tmp_path):
     days = dated_table(tmp_path / "t.csv")
     plain = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", *QUICK)
     assert "'born' (dates; 10 gaps left), 'seen' (dates; 9 gaps left)" in plain.err
-    assert "Give --numbers COLUMN to fill dates" in plain.err
+    assert "To fill dates, give --numbers COLUMN" in plain.err
     options = ("--numbers", "born,seen", *QUICK)
     ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", "--save-model", "m", *options)
     assert ran.code == 0, ran.err
-    assert (
-        "1 cell is not a date such as 2024-12-31T23:59 ('later') and counts as missing" in ran.err
-    )
+    assert "1 cell is not a date such as 2024-12-31T23:59 ('later') and counts as a gap" in ran.err
     assert "'?' in 'born' (10)" in ran.err
     before, after = cells(tmp_path / "t.csv", ";"), cells(tmp_path / "o.csv", ";")
     for old, new, day in zip(before[1:], after[1:], days, strict=True):

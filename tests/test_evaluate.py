@@ -342,11 +342,16 @@ def test_the_verdict_is_sure_only_over_two_standard_errors():
     assert ranked[-1].imputer == "mean"
     assert all(each.sure == (each.behind > 2 * each.behind_error) for each in ranked)
     twins = hide_and_score(x, {name: contenders[name] for name in ("noisy", "noisy again")})
-    assert twins.verdict().startswith("Best for this table: noisy and noisy again alike, with an ")
+    assert twins.verdict().startswith(
+        "Best for this table: noisy and noisy again (a tie), with an "
+    )
     one = hide_and_score(x, {"noisy": contenders["noisy"]}, n_repeats=1, random_state=0)
     assert one.verdict().startswith("noisy fills this table with an error of 0.0")
     pair = hide_and_score(x, {name: contenders[name] for name in ("noisy", "mean")}, n_repeats=1)
-    assert "less than mean, the next best: clear, over two standard errors." in pair.verdict()
+    assert (
+        "less than mean, the next best; the difference is clear (over two standard errors)."
+        in pair.verdict()
+    )
 
 
 def test_an_imputer_that_failed_is_not_ranked_and_the_mixture_is_told_of_in_any_place():
@@ -362,7 +367,8 @@ def test_an_imputer_that_failed_is_not_ranked_and_the_mixture_is_told_of_in_any_
     assert [each.imputer for each in result.ranking()] == ["truth", "mean", "mixture"]
     told = result.verdict()
     assert told.startswith("Best for this table: truth, with an error of 0.000 ± 0.000. That is ")
-    assert "less than mean, the next best: clear, over two standard errors. mixture has " in told
+    assert "less than mean, the next best; the difference is clear (over two " in told
+    assert "standard errors). mixture has " in told
     assert hide_and_score(x, {"fails": Fails()}, n_repeats=1).verdict() == ""
 
 

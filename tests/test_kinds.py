@@ -173,12 +173,12 @@ def test_kinds_can_be_declared_by_name_or_number():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"exact": "whole"}, "not all of its values are whole numbers"),
-        ({"code": "two-valued"}, "more than two values: it has 1, 2, 5, 9"),
-        ({"amount": "share"}, "its values go from"),
-        ({"exact": "positive"}, "its smallest value is -"),
+        ({"exact": "whole"}, "not all values are whole numbers"),
+        ({"code": "two-valued"}, "does not have two values; it has 1, 2, 5, 9"),
+        ({"amount": "share"}, "the values go from"),
+        ({"exact": "positive"}, "the smallest value is -"),
         ({"nowhere": "whole"}, "column_kinds name the column 'nowhere'"),
-        ({"age": "integer"}, "use one of 'number', 'whole'"),
+        ({"age": "integer"}, "Use one of 'number', 'whole'"),
         ({"age": "category"}, "categorical_features"),
         ("whole", "Use 'auto', or a dict"),
     ],
@@ -213,7 +213,7 @@ def test_kinds_travel_with_the_model(tmp_path):
 def test_kinds_that_cannot_be_are_refused_before_the_fit(monkeypatch):
     frame, _ = make_frame()
     monkeypatch.setattr("gapmix.estimators.imputer.choose", lambda *_: pytest.fail("it was fitted"))
-    with pytest.raises(ValueError, match="not all of its values are whole"):
+    with pytest.raises(ValueError, match="not all values are whole"):
         GaussianMixtureImputer(1, column_kinds={"exact": "whole"}).fit(frame)
 
 

@@ -81,5 +81,5 @@ def test_a_refused_batch_changes_nothing(begun):
 
 
 def test_what_needs_all_rows_is_refused():
-    with pytest.raises(ValueError, match="partial_fit does not go with keep_components=1"):
+    with pytest.raises(ValueError, match="partial_fit cannot be used with keep_components=1"):
         GaussianMixture(2, keep_components=1).partial_fit(make_rows(50, 0))

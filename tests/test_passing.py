@@ -137,6 +137,6 @@ def test_numbers_of_columns_are_refused_where_they_could_mean_either_table(setti
     ids = [f"row{i:03d}" for i in range(60)]
     frame = pd.DataFrame({"id": ids, **dict.fromkeys("abc", np.arange(60.0) % 7)})
     [name] = settings
-    message = rf"{name} names columns by number, but .* 1 column \('id'\)"
+    message = rf"{name} refers to columns by number, but .* 1 column \('id'\)"
     with pytest.raises(ValueError, match=message):
         GaussianMixtureImputer(1, **settings).fit(frame)

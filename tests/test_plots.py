@@ -245,7 +245,7 @@ def values(ax):
 
 def test_every_size_is_drawn_and_the_chosen_ones_are_ringed():
     ax = draw(plot_selection(TRIED))
-    assert ax.get_title(loc="left") == "3 sizes tried; averaged: 2 and 5 components (7 in all)"
+    assert ax.get_title(loc="left") == "3 numbers tried; averaged: 2 and 5 components (7 in all)"
     error, score = ax.child_axes
     assert values(error) == [[[2, 0.7], [5, 0.8]], [[1, 0.9], [2, 0.7], [5, 0.8]]]
     assert values(score) == [[[2, -1.0], [5, -1.1]], [[1, -1.3], [2, -1.0], [5, -1.1]]]
@@ -257,7 +257,7 @@ def test_every_size_is_drawn_and_the_chosen_ones_are_ringed():
 def test_the_selection_of_an_estimator_is_drawn_and_its_absence_told():
     X = np.random.default_rng(0).normal(size=(60, 2))
     model = GaussianMixtureImputer(max_components=2, random_state=0).fit(X)
-    assert "2 sizes tried" in draw(plot_selection(model)).get_title(loc="left")
+    assert "2 numbers tried" in draw(plot_selection(model)).get_title(loc="left")
     with pytest.raises(ValueError, match="was given, not chosen"):
         plot_selection(GaussianMixtureImputer(1).fit(X))
     with pytest.raises(ValueError, match="has no selection_"):

@@ -118,7 +118,7 @@ def test_levels_are_trusted_less_where_shares_have_a_higher_log_score():
     assert find_trust(cells, answer, alone)[0] == 1.0
 
 
-def test_a_category_of_one_level_is_not_called_little_known():
+def test_a_category_of_one_level_is_not_called_hard_to_fill():
     model = SimpleNamespace(
         column_kinds_={"x": "number", "y": "category", "z": "category"},
         categories_=[np.array(["a"]), np.array(["a", "b"])],
@@ -141,7 +141,7 @@ def test_a_fit_draws_hopeless_columns_to_the_mean_and_says_so(counts, tmp_path):
     doubted = imputer.trust_ < 1
     assert doubted.any()
     assert (imputer.trust_ >= 0).all()
-    assert "Little known" in imputer._repr_html_inner()
+    assert "Hard to fill" in imputer._repr_html_inner()
     # What is told of hidden cells is told of what is filled, not of what one size would fill.
     assert 0.9 < imputer.hidden_error_ < min(each.error for each in imputer.selection_)
     gapmix.save(imputer, tmp_path / "model")

@@ -1,7 +1,8 @@
-"""Build wheel and sdist twice, compare them, check them, and list what an installation consists of.
+"""Build wheel and sdist twice, compare and check them, render the conda recipe, list dependencies.
 
 `make dist` runs this in an environment with the group `dist`, then `tools/walk.py`. Results are in
 `dist/`: the wheel, the sdist, and a bill of materials (CycloneDX) of a full installation.
+The conda recipe is rendered, not built: that needs the channels of conda.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import sys
 import tarfile
 import venv
 from pathlib import Path
+
+from rattler_build import Stage0Recipe, VariantConfig
 
 ROOT = Path(__file__).parents[1]
 DIST, AGAIN, INSTALLED = ROOT / "dist", ROOT / "build" / "again", ROOT / "build" / "installed"
@@ -50,6 +53,15 @@ def check_sizes(wheel: Path, sdist: Path) -> None:
         sys.exit(f"{sdist.name} lacks {', '.join(lacking)}.")
 
 
+def check_recipe(version: str) -> None:
+    """End with a message if the conda recipe cannot be rendered or is of another version."""
+    recipe = Stage0Recipe.from_file(str(ROOT / "conda" / "recipe.yaml"))
+    (rendered,) = recipe.render(VariantConfig())
+    found = str(rendered.recipe.package.version)
+    if found != version:
+        sys.exit(f"conda/recipe.yaml has version {found}, the wheel {version}.")
+
+
 def main() -> None:
     """Build, compare, check, list."""
     for folder in (DIST, AGAIN, INSTALLED):
@@ -61,15 +73,25 @@ def main() -> None:
     (wheel,), (sdist,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
     check_sizes(wheel, sdist)
     run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist)
-    run(Path(sys.executable).parent / "check-wheel-contents", wheel)
+    tools = Path(sys.executable).parent
+    run(tools / "check-wheel-contents", wheel)
+    # The authors have no e-mail address.
+    run(tools / "pyroma", "--file", "--min", 10, "--skip-tests", "AuthorEmail", sdist)
+    check_recipe(wheel.name.split("-")[1])
     venv.create(INSTALLED, with_pip=True)
     python = INSTALLED / "bin" / "python"
     # By name, not by path: the bill would tell where this folder is.
     name = f"gapmix[all]=={wheel.name.split('-')[1]}"
     run(python, "-m", "pip", "install", "--quiet", "--find-links", DIST, name)
     bill = DIST / f"{wheel.name.split('-py3')[0]}.cdx.json"
-    maker = Path(sys.executable).parent / "cyclonedx-py"
-    run(maker, "environment", "--output-reproducible", "--output-file", bill, python)
+    run(
+        tools / "cyclonedx-py",
+        "environment",
+        "--output-reproducible",
+        "--output-file",
+        bill,
+        python,
+    )
     print(f"Two builds are the same. The wheel has {wheel.stat().st_size / 1000:,.0f} kB.")
 
 

@@ -171,8 +171,9 @@ def name_columns(names: Sequence[str], most: int = 5) -> str:
 def say_doubted(names: Sequence[str]) -> str:
     """Return what is said of columns that the rest of the row fills no better than their mean."""
     return (
-        f"judging by hidden cells, other columns say little about {list_names(names)}, so gaps "
-        "there are filled closer to the mean or most frequent level"
+        f"judging by hidden cells, other columns say little about {list_names(names)}; "
+        f"{'its' if len(names) == 1 else 'their'} gaps are filled closer to the mean or the most "
+        "frequent level"
     )
 
 

@@ -69,7 +69,7 @@ def _version() -> str:
 app = App(
     name="gapmix",
     version=_version,
-    help="Fill the gaps of a table with a Gaussian mixture, fitted to all its rows by exact EM.\n\n"
+    help="Fill the gaps in a table with a Gaussian mixture, fitted to all its rows by exact EM.\n\n"
     "Exit codes: 0 done, 1 bad data, 2 bad call, 3 not converged with --strict.",
     help_format="plaintext",
     result_action="return_value",
@@ -126,19 +126,21 @@ def impute(
     draws: Annotated[
         int | None,
         Parameter(
-            help="Fill with this many random draws instead of means, one file each",
+            help="Fill with random draws instead of means, and write this many files",
             group=WRITTEN,
         ),
     ] = None,
     draw_column: Annotated[
         bool, flag("Write all draws into one file, with a column 'draw'")
     ] = False,
-    std: Annotated[bool, flag("Write the standard deviation of filled cells beside them")] = False,
+    std: Annotated[
+        bool, flag("Add columns with the standard deviations of filled numbers")
+    ] = False,
     probabilities: Annotated[
-        bool, flag("Write the probability of filled categories beside them")
+        bool, flag("Add columns with the probabilities of filled categories")
     ] = False,
     raw_means: Annotated[
-        bool, flag("Write means as they are, not rounded to values the column can have")
+        bool, flag("Write plain means, not rounded to values that the column can have")
     ] = False,
     raw: Annotated[bool, flag("Write texts that look like formulas without a leading '")] = False,
     force: Annotated[bool, flag("Let --output replace the table itself")] = False,
@@ -148,7 +150,7 @@ def impute(
     pieces: PieceOptions = WHOLE,
     show: Shown = SHOW,
 ) -> Outcome:
-    """Fill the gaps of a table."""
+    """Fill the gaps in a table."""
     output = to_output(output)
     writing = Writing(
         output,
@@ -164,9 +166,11 @@ def impute(
     check_writing(writing)
     check_files({"the table": table, "the model": model}, writing, show.plots, force=force)
     if show.json and output is None:
-        raise CallError("--json and the table would both go to standard output: give --output.")
+        raise CallError("--json and the table would both go to standard output. Give --output.")
     if model is not None and save_model is not None:
-        raise CallError("--save-model belongs to a fit: leave out --model or --save-model.")
+        raise CallError(
+            "--model applies a model, so there is none to save. Leave out --model or --save-model."
+        )
     if model is not None:
         idle = OF_A_FIT if draws is not None else (*OF_A_FIT, "seed")
         refuse_idle(WITH_MODEL, idle, columns, fit, show)
@@ -217,7 +221,7 @@ def score(
     id: Annotated[
         str | None,
         Parameter(
-            help="Column that names rows; not used, but copied beside the scores", group=COLUMNS
+            help="Column that names the rows; not used, but copied beside the scores", group=COLUMNS
         ),
     ] = None,
     read: ReadOptions = READ,
@@ -225,14 +229,14 @@ def score(
     fit: FitOptions = FIT,
     show: Shown = SHOW,
 ) -> Outcome:
-    """Write how probable each row is: the log density of what it shows."""
+    """Write how probable each row is: the log density of its known cells."""
     output = to_output(output)
     check_files({"the table": table, "the model": model}, {"--output": output}, show.plots)
     refuse_idle("on densities", OF_FILLING, columns, fit)
     if model is not None:
         refuse_idle(WITH_MODEL, (*OF_A_FIT, "seed"), columns, fit, show)
     if show.json and output is None:
-        raise CallError("--json and the table would both go to standard output: give --output.")
+        raise CallError("--json and the table would both go to standard output. Give --output.")
     request = read_request(read, columns, id)
     with _open_screen(show) as screen:
         done = filling.score(table, request, _fitting(fit, show), output, screen, model)
@@ -254,7 +258,7 @@ def sample(
     refuse_idle("on drawn rows", ("plots",), show)
     check_files({"the model": model}, {"--output": output}, show.plots)
     if show.json and output is None:
-        raise CallError("--json and the table would both go to standard output: give --output.")
+        raise CallError("--json and the table would both go to standard output. Give --output.")
     if seed < 0:
         raise CallError(f"--seed must be at least 0, not {seed}.")
     with _open_screen(show) as screen:
@@ -271,7 +275,7 @@ def describe(
     columns: ColumnOptions = USE,
     show: Shown = SHOW,
 ) -> Outcome:
-    """Show columns, gaps and patterns of gaps; the plan of a fit with --verbose."""
+    """Show columns, gaps, and which gaps occur together; with --verbose, the plan of a fit."""
     refuse_idle("on what is described", ("keep",), columns)
     check_files({"the table": table}, {}, show.plots)
     fitting = _fitting(FitOptions(components=components), show)
@@ -293,7 +297,7 @@ def evaluate(
     fit: FitOptions = FIT,
     show: Shown = SHOW,
 ) -> Outcome:
-    """Hide known cells and compare ways to fill them: mean, k-NN, iterative, mixture."""
+    """Hide known cells and compare how well mean, k-NN, iterative and mixture fill them."""
     refuse_idle("on comparisons", ("keep", "bounds", "strict", "plots"), columns, fit, show)
     if repeats < 1:
         raise CallError(f"--repeats must be at least 1, not {repeats}.")
@@ -326,7 +330,7 @@ def report(
     fit: FitOptions = FIT,
     show: Shown = SHOW,
 ) -> Outcome:
-    """Fill the gaps of a table and write a report: gaps, model, what was filled, how well."""
+    """Fill the gaps in a table and write a report: what was missing, what was filled, how well."""
     check_files({"the table": table}, {"--output": output}, show.plots)
     reporting.check_report()
     request = read_request(read, columns)
@@ -349,7 +353,7 @@ def demo(
     *,
     show: Shown = SHOW,
 ) -> Outcome:
-    """Try gapmix: remove a fifth of a table of wines, fill it, compare with what was removed."""
+    """Try gapmix: remove a fifth of the cells of a wine table, fill them, and compare."""
     refuse_idle("on the demonstration", ("plots",), show)
     with _open_screen(show) as screen:
         return Outcome("demonstrated", beginning.demonstrate(folder, screen), show)
@@ -357,7 +361,7 @@ def demo(
 
 @app.command
 def warm_up(*, show: Shown = SHOW) -> Outcome:
-    """Compile now what the first fit would compile, for example while building a container."""
+    """Compile in advance what the first fit would compile, for example in a container image."""
     refuse_idle("on compiling", ("plots",), show)
     with _open_screen(show) as screen:
         return Outcome("warmed", beginning.warm_up(screen), show)

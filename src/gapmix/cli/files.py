@@ -63,7 +63,7 @@ def check_files(
             if inside and is_parquet(path):
                 raise CallError(
                     f"{option} {quote(str(path))} would become a part of the table in the folder "
-                    f"{quote(str(folder))}: choose another folder."
+                    f"{quote(str(folder))}. Choose another folder."
                 )
         keys = _identify(path)
         taken = next((owners[key] for key in keys if key in owners), None)
@@ -71,7 +71,7 @@ def check_files(
         if taken is not None and not (force and in_place):
             way = ", or give --force" if in_place else ""
             raise CallError(
-                f"{option} {quote(str(path))} would overwrite {taken}: choose another name{way}."
+                f"{option} {quote(str(path))} would overwrite {taken}. Choose another name{way}."
             )
         owners.update(dict.fromkeys(keys, f"{option} {quote(str(path))}"))
 

@@ -259,7 +259,7 @@ def prepare(
     table = read_table(path, reading, watch)
     require_columns(table)
     if only_for_gaps and not count_gaps(table.scan.schema, known=False)[0]:
-        watch.note(Note("No column has a gap to fill: nothing was fitted."))
+        watch.note(Note("There are no gaps to fill, so nothing was fitted."))
         return TableAndModel(table, None, None, None, np.empty(0, dtype=int))
     imputer, summary = fit_imputer(table, fitting, watch)
     draw_all(table, imputer, fitting.plots, watch)
@@ -280,7 +280,7 @@ def writing_to(
         watch.note(
             Note(
                 f"{count(sink.n_guarded, 'cell')} that a spreadsheet would run as a formula got a "
-                "leading '; --raw writes texts as they are."
+                "leading '. Give --raw to write texts as they are."
             )
         )
 
@@ -296,7 +296,8 @@ def tell_extra(schema: Schema, watch: Watch) -> None:
     """Tell which columns of a table a model does not know."""
     extra = [column.name for column in schema.columns if column.kind == UNUSED]
     if extra:
-        watch.note(Note(f"{name_columns(extra)}: not known to the model, passed through."))
+        is_not = "is" if len(extra) == 1 else "are"
+        watch.note(Note(f"{name_columns(extra)} {is_not} not used by the model."))
 
 
 def _match(
@@ -409,8 +410,9 @@ def tell_unknown(unknown: dict[str, int], watch: Watch) -> None:
         watch.note(
             Note(
                 f"{count(n_cells, 'cell')} of {list_columns(list(unknown))} "
-                f"{'holds' if n_cells == 1 else 'hold'} a level that the model does not know: "
-                "kept, and their rows are filled as if the cell were missing.",
+                f"{'holds' if n_cells == 1 else 'hold'} a level that the model does not know. "
+                f"{'It is' if n_cells == 1 else 'They are'} kept, but treated as missing when the "
+                "rest of the row is filled.",
                 warning=True,
             )
         )

@@ -26,7 +26,7 @@ REASONS = {
     ID: "an id",
     DATE: "dates",
     TEXT: "texts",
-    EMPTY: "no value in any row",
+    EMPTY: "no values",
     UNUSED: "left out, as asked",
     NUMBER: "kept, as asked",
     CATEGORY: "kept, as asked",
@@ -78,7 +78,7 @@ def count_gaps(schema: Schema, *, known: bool) -> tuple[dict[str, int], tuple[Un
 
     `known` if a model that was fitted before says which columns are used.
     """
-    reasons = {**REASONS, UNUSED: "not known to the model"} if known else REASONS
+    reasons = {**REASONS, UNUSED: "not used by the model"} if known else REASONS
     filled, unfilled = {}, []
     labels = unique_names([column.name for column in schema.columns])
     for label, column in zip(labels, schema.columns, strict=True):

@@ -41,8 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code."""
     if MISSING_EXTRA:
         sys.stderr.write(
-            f"The command line needs {MISSING_EXTRA}, which is not installed: "
-            'pip install "gapmix[cli]"\n'
+            f"The command line needs {MISSING_EXTRA}, which is not installed. "
+            'Run: pip install "gapmix[cli]"\n'
         )
         return BAD_CALL
     tokens = list(sys.argv[1:] if arguments is None else arguments)
@@ -76,8 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("GAPMIX_TRACEBACK"):
             raise
         screen.show_error(
-            f"This is a bug in gapmix: {type(error).__name__}: {error}. Please report it, with "
-            "what GAPMIX_TRACEBACK=1 shows.",
+            f"This is a bug in gapmix: {type(error).__name__}: {error}. Please report it. Set "
+            "GAPMIX_TRACEBACK=1, run the command again, and include what it prints.",
             error,
         )
         return FAULT

@@ -20,7 +20,7 @@ WRITTEN = Group("What is written", sort_key=0)
 TABLE = Group("How the table is read", sort_key=1)
 COLUMNS = Group("Which columns are used", sort_key=2)
 MODEL = Group("How the mixture is fitted", sort_key=3)
-PIECES = Group("Tables in pieces: Parquet, folders of it, .npy", sort_key=4)
+PIECES = Group("Tables larger than memory: Parquet files, folders of them, .npy", sort_key=4)
 SHOWN = Group("What is shown", sort_key=5)
 DEFAULTS = Fitting()
 OF_A_FIT = (  # what a model that was fitted before is not changed by
@@ -43,7 +43,7 @@ def _list(help_text: str, group: Group, **more: Any) -> Any:
     )
 
 
-METHODS = _list("Compare only these, of mean,k-NN,iterative,mixture", HIDDEN)
+METHODS = _list("Compare only some of mean,k-NN,iterative,mixture", HIDDEN)
 
 
 def flag(help_text: str, group: Group = WRITTEN) -> Any:
@@ -81,12 +81,14 @@ class ReadOptions:
     ] = None
     encoding: Annotated[
         str | None,
-        Parameter(help="Such as utf-8, cp1252, utf-16; detected by default", group=TABLE),
+        Parameter(
+            help="Text encoding, such as utf-8, cp1252 or utf-16; detected by default", group=TABLE
+        ),
     ] = None
     header: Annotated[
         bool | None,
         Parameter(
-            help="Whether the first line holds names; detected by default",
+            help="Whether the first line has the column names; detected by default",
             group=TABLE,
             negative="--no-header",
         ),
@@ -94,7 +96,7 @@ class ReadOptions:
     memory: Annotated[
         str | None,
         Parameter(
-            help="Memory to use at most, such as 4GB or 500MB; by default what is free",
+            help="Most memory to use, such as 4GB or 500MB; by default all that is free",
             group=TABLE,
         ),
     ] = None
@@ -124,7 +126,7 @@ class ColumnOptions:
         tuple[str, ...], _list("Use only these: A,B,C or a pattern such as 'smoke*'", COLUMNS)
     ] = ()
     leave_out: Annotated[
-        tuple[str, ...], _list("Do not use these; they are passed through", COLUMNS)
+        tuple[str, ...], _list("Do not use these; they are passed through unchanged", COLUMNS)
     ] = ()
     categories: Annotated[
         tuple[str, ...],
@@ -152,7 +154,9 @@ class FitOptions:
 
     components: Annotated[
         Literal["auto"] | int,
-        Parameter(help="Number of Gaussians, or 'auto' to find it on hidden cells", group=MODEL),
+        Parameter(
+            help="Number of Gaussians; 'auto' takes what fills hidden cells best", group=MODEL
+        ),
     ] = "auto"
     effort: Annotated[
         Literal["quick", "default", "best"],
@@ -177,11 +181,15 @@ class FitOptions:
     starts: Annotated[int, Parameter(help="Number of starts; the best is kept", group=MODEL)] = (
         DEFAULTS.starts
     )
-    max_iter: Annotated[int, Parameter(help="Most iterations for each start", group=MODEL)] = (
-        DEFAULTS.max_iter
-    )
+    max_iter: Annotated[
+        int, Parameter(help="Largest number of iterations for each start", group=MODEL)
+    ] = DEFAULTS.max_iter
     tol: Annotated[
-        float, Parameter(help="Stop when less than this seems left to gain per row", group=MODEL)
+        float,
+        Parameter(
+            help="Stop when the log-likelihood per row seems to have less than this left to gain",
+            group=MODEL,
+        ),
     ] = DEFAULTS.tol
     bounds: Annotated[
         tuple[str, ...],
@@ -194,7 +202,7 @@ class FitOptions:
     threads: Annotated[
         int | None, Parameter(help="Number of threads; all cores by default", group=MODEL)
     ] = None
-    strict: Annotated[bool, flag("Exit with 3 if the fit did not converge", MODEL)] = False
+    strict: Annotated[bool, flag("Exit with code 3 if the fit did not converge", MODEL)] = False
 
     def fitting(self, plots: Path | None = None) -> Fitting:
         """Return how a mixture is fitted."""
@@ -240,7 +248,8 @@ class PieceOptions:
     checkpoint: Annotated[
         Path | None,
         Parameter(
-            help="File to keep the state of the fit in; an unfinished fit continues", group=PIECES
+            help="File for the state of the fit, from which an interrupted fit continues",
+            group=PIECES,
         ),
     ] = None
 
@@ -264,9 +273,7 @@ class Shown:
     verbose: Annotated[
         bool, flag("Also show how it was computed: plans, components, log-likelihoods", SHOWN)
     ] = False
-    plots: Annotated[Path | None, Parameter(help="Folder to draw pictures into", group=SHOWN)] = (
-        None
-    )
+    plots: Annotated[Path | None, Parameter(help="Folder to write plots to", group=SHOWN)] = None
 
 
 def read_request(read: ReadOptions, columns: ColumnOptions, row_id: str | None = None) -> Reading:

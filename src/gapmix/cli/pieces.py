@@ -32,7 +32,7 @@ from gapmix.storage.extras import need
 from gapmix.storage.tablefiles import PARQUET, to_polars
 from gapmix.tables.dialect import TableError
 from gapmix.tables.formats import STANDARD
-from gapmix.tables.scan import describe_passed, note_passed
+from gapmix.tables.scan import describe_passed, note_empty_columns, note_passed
 from gapmix.tables.schema import (
     CATEGORY,
     DATE,
@@ -44,15 +44,13 @@ from gapmix.tables.schema import (
     USED,
     CallError,
     Column,
-    Note,
     Roles,
     Schema,
     assign_roles,
     list_columns,
-    name_columns,
 )
 from gapmix.tables.sink import TABS
-from gapmix.tables.source import URL
+from gapmix.tables.source import refuse_address
 from gapmix.tables.tally import Tally, to_column
 from gapmix.wording import count, quote
 
@@ -82,12 +80,9 @@ class PieceTable(NamedTuple):
 
 def check_path(path: str | Path) -> Path:
     """Return the path of a table that can be read in pieces; say why if it cannot."""
-    if isinstance(path, str) and URL.match(path):
-        raise CallError(
-            f"{quote(path)} is an address: nothing is fetched. Download the file first."
-        )
+    refuse_address(path)
     if path == STANDARD:
-        raise CallError("Standard input cannot be read in pieces: name a Parquet file or a folder.")
+        raise CallError("Standard input cannot be read in pieces. Name a Parquet file or a folder.")
     path = Path(path)
     if not path.exists():
         raise CallError(f"There is no file or folder {quote(str(path))}.")
@@ -295,7 +290,7 @@ def open_pieces(
         return PieceTable(source, layout, schema)
     if list(names) != list(layout.names):
         raise CallError(
-            f"{quote(str(path))} has no names of columns: all of them are used, in order."
+            f"{quote(str(path))} has no column names. All of its columns are used, in order."
         )
     return PieceTable(source._replace(names=layout.names), layout, schema)
 
@@ -316,8 +311,7 @@ def _tell(columns: Sequence[Column], passed: list[str], watch: Watch) -> None:
         watch.note(note_passed(passed))
     names = [column.name for column in columns if column.kind == EMPTY]
     if names:
-        told = "no value in any row: left empty, because nothing can be learned."
-        watch.note(Note(f"{name_columns(names)}: {told}"))
+        watch.note(note_empty_columns(names))
 
 
 def check_output(path: Path | None) -> None:

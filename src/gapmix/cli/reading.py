@@ -122,7 +122,7 @@ def note_empty(empty: Sequence[int]) -> list[Note]:
     where = f"row {empty[0] + 1:,}" if one else f"the first is row {empty[0] + 1:,}"
     filled = "It is" if one else "They are"
     return [
-        Note(f"{rows} ({where}). {filled} filled with what is typical of the table.", warning=True)
+        Note(f"{rows} ({where}). {filled} filled with typical values of the table.", warning=True)
     ]
 
 

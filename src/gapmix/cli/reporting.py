@@ -35,10 +35,7 @@ from gapmix.tables.source import locate, name_table
 from gapmix.wording import count, label, listed
 
 SAID = {  # of one column, of several
-    EMPTY: (
-        "has no value in any row and is left empty",
-        "have no value in any row and are left empty",
-    ),
+    EMPTY: ("has no values and is left empty", "have no values and are left empty"),
     ID: ("names rows and is not used", "name rows and are not used"),
     DATE: ("holds dates and is not used", "hold dates and are not used"),
     TEXT: ("holds texts and is not used", "hold texts and are not used"),

@@ -82,19 +82,19 @@ def _tell_tested(fit: Any) -> str:
     if fit is None or not fit.error:
         return ""
     return (
-        f"known numbers, hidden from the fit, were filled with an error of {fit.error:.2f} "
-        "standard deviations (the column's mean gives 1)"
+        f"known numbers that were hidden from the fit got an error of {fit.error:.2f} standard "
+        "deviations (the column's mean gives 1)"
     )
 
 
-def _fit_rows(fit: Any, verbose: bool) -> list[tuple[str, str]]:
-    """Return what the reader should know of the end of a fit."""
+def _fit_rows(fit: Any, verbose: bool, filled: Any = None) -> list[tuple[str, str]]:
+    """Return what the reader should know about a fit; of doubted columns, only those filled."""
     if fit is None:
         return []
     rows = _name("Factors", fit.factors)
     kept = [each for each in fit.selection if each.share > 0]
     if fit.interrupted:
-        rows.append(("Fit", "interrupted, best so far kept"))
+        rows.append(("Fit", "interrupted; the best parameters so far are used"))
     elif not fit.converged:
         rows.append(
             (
@@ -103,8 +103,9 @@ def _fit_rows(fit: Any, verbose: bool) -> list[tuple[str, str]]:
                 "(--max-iter) may change filled cells a little",
             )
         )
-    if fit.doubted:
-        rows.append(("Little known", say_doubted([quote(name) for name in fit.doubted])))
+    doubted = [quote(name) for name in fit.doubted if filled is None or name in filled]
+    if doubted:
+        rows.append(("Hard to fill", say_doubted(doubted)))
     if verbose:
         size = count(fit.n_components, "component")
         if len(kept) > 1:
@@ -136,7 +137,7 @@ def _filled(result: Any, verbose: bool) -> Any:
     n_left = result.n_gaps - result.n_filled
     left = list_names([f"{u.column} {u.n_gaps:,} ({u.reason})" for u in result.unfilled], 6)
     part = (
-        f"all {count(result.n_gaps, 'gap')}"
+        ("the only gap" if result.n_gaps == 1 else f"all {result.n_gaps:,} gaps")
         if not n_left
         else f"{result.n_filled:,} of {count(result.n_gaps, 'gap')}"
     )
@@ -148,7 +149,7 @@ def _filled(result: Any, verbose: bool) -> Any:
         ),
         *([("Not filled", f"{count(n_left, 'gap')}: {left}")] if n_left else []),
         *_name("How sure", _tell_sure(result.sure, _tell_tested(result.fit))),
-        *_fit_rows(result.fit, verbose),
+        *_fit_rows(result.fit, verbose, result.by_column),
         ("Time", spent if verbose else duration(sum(result.seconds.values()))),
         (
             "Written",
@@ -171,12 +172,12 @@ def _tell_sure(sure: Any, tested: str) -> str:
     if sure is not None and not tested and math.isfinite(sure.explained):
         share = percent(sure.explained)
         parts.append(
-            f"according to the model, the rest of the row explains {share} of a number's variance "
-            "(0 % is a guess)"
+            f"according to the model, the rest of the row explains {share} of the variance of a "
+            "filled number (the column's mean explains 0 %)"
         )
     if sure is not None and math.isfinite(sure.probability):
         parts.append(
-            f"filled categories have a probability of {percent(sure.probability)} on average"
+            f"filled categories have an average probability of {percent(sure.probability)}"
         )
     return "; ".join(parts)
 
@@ -273,13 +274,13 @@ def _evaluated(result: Any, verbose: bool) -> Any:
         ]
     )
     methods = _plain_table(
-        "Ways to fill (error in standard deviations, wrong levels in %)"
+        "Methods (error in standard deviations, wrong levels in %)"
         if result.categories
-        else "Ways to fill (errors in standard deviations of the column)"
+        else "Methods (errors in standard deviations of the column)"
     )
     methods.add_column("method", no_wrap=True)
     mixed = bool(result.categories)
-    levels = ("wrong", "of mode's", "log score") if mixed else ()
+    levels = ("wrong", "vs mode", "log score") if mixed else ()
     held_by = (
         f"in {100 * c:g} %" if mixed else f"{100 * c:g} % interval holds" for c in result.coverages
     )
@@ -297,9 +298,7 @@ def _evaluated(result: Any, verbose: bool) -> Any:
             duration(score.seconds),
             style=style,
         )
-    columns = _plain_table(
-        "Error by column, share of wrong levels of categories" if mixed else "Error by column"
-    )
+    columns = _plain_table("Error, or share wrong" if mixed else "Error by column")
     columns.add_column("column", no_wrap=True, overflow="ellipsis")
     for score in result.scores:
         columns.add_column(score.method, justify="right", no_wrap=True)
@@ -322,7 +321,9 @@ def _evaluated(result: Any, verbose: bool) -> Any:
     if result.verdict:
         said = "± is one standard error, over rows."
         if mixed and len(result.scores) > 1:
-            said += " All but the mixture take the most frequent level of a category."
+            said += " For categories, all but the mixture use the most frequent level."
+        if weights:
+            said += " 'refined by' is the weight that corrections of the mixture got."
         parts += ["", Text(clean(f"{result.verdict} ({said})"))]
     return Group(*parts)
 
@@ -333,8 +334,8 @@ def _level_scores(score: Any) -> list[str]:
 
 
 def _calibration(classes: Any) -> Grid:
-    table = _plain_table("Levels filled in by the mixture: how sure, and how often right")
-    for name in ("probability", "cells", "mean", "right"):
+    table = _plain_table("Levels filled by the mixture")
+    for name in ("probability", "cells", "on average", "correct"):
         table.add_column(name, justify="right", no_wrap=True)
     for each in classes:
         table.add_row(

@@ -92,7 +92,7 @@ class Screen:
         KERNELS.removeHandler(self._compiling)
         KERNELS.setLevel(logging.NOTSET)
         if error is not None and self._written:
-            error.add_note(f"Written before that: {', '.join(self._written)}; nothing else.")
+            error.add_note(f"Only {', '.join(self._written)} had been written before.")
 
     def note(self, note: Note) -> None:
         """Show a note; warnings are shown even when quiet."""

@@ -268,7 +268,9 @@ def _find_size(
     """
     if fitting.components is not None:
         return fitting.components
-    watch.stage("Comparing sizes on a sample of the rows", fitting.max_iter, part="sizes")
+    watch.stage(
+        "Comparing numbers of components on a sample of the rows", fitting.max_iter, part="sizes"
+    )
     sample = draw_rows(source, fitting.seed)
     imputer.set_params(categorical_features=name_categories(schema))
     imputer.fit(named_rows(sample, source.names or (), _find_levels(schema)))

@@ -259,7 +259,7 @@ def _reason_to_stop(state: State, settings: Settings) -> str | None:
         return None
     left = max(state.left)
     if len(state.left) == N_AGREEING and left < settings.tol:
-        return f"what is left to gain, about {left:.2g} per row, is below tol={settings.tol:g}"
+        return f"the gain still possible, about {left:.2g} per row, is below tol={settings.tol:g}"
     return None
 
 

@@ -107,7 +107,7 @@ def read_kinds(
         j = find_column("column_kinds", column, len(kinds), names)
         wrong = _why_not(kind, kinds[j], seen[j])
         if wrong:
-            raise ValueError(f"column_kinds calls the column {column!r} {kind!r}; {wrong}")
+            raise ValueError(f"column_kinds={{{column!r}: {kind!r}}} does not work: {wrong}")
         kinds[j] = kind
     return kinds
 
@@ -115,21 +115,25 @@ def read_kinds(
 def _why_not(kind: Any, found: str, seen: ColumnValues) -> str:
     """Return why a column cannot be of the kind declared, nothing if it can."""
     if found == CATEGORY:
-        return "" if kind == CATEGORY else "it is a category: see categorical_features."
+        return (
+            ""
+            if kind == CATEGORY
+            else "the column is a category. Use categorical_features instead."
+        )
     if kind == CATEGORY:
         return "to make it a category, name it in categorical_features."
     if not isinstance(kind, str) or kind not in DECLARED:
-        return f"use one of {list_names([repr(each) for each in DECLARED])}."
+        return f"there is no such kind. Use one of {list_names([*map(repr, DECLARED)])}."
     if found in (CONSTANT, EMPTY):
         return ""
     if kind == WHOLE and seen.decimals != 0:
-        return f"not all of its values are whole numbers below 2^53: {_shown(seen)}."
+        return f"not all values are whole numbers below 2^53; {_shown(seen)}."
     if kind == TWO_VALUED and (seen.values is None or len(seen.values) != 2):
-        return f"it has more than two values: {_shown(seen)}."
+        return f"the column does not have two values; {_shown(seen)}."
     if kind == SHARE and not 0 <= seen.low <= seen.high <= 1:
-        return f"its values go from {seen.low:g} to {seen.high:g}."
+        return f"the values go from {seen.low:g} to {seen.high:g}."
     if kind == POSITIVE and seen.low < 0:
-        return f"its smallest value is {seen.low:g}."
+        return f"the smallest value is {seen.low:g}."
     return ""
 
 

@@ -39,7 +39,7 @@ class CellsMixin(MixtureBased):
 
     @keeping_last_fit
     def fit_cells(self, X: Any, sample_weight: Any = None) -> Any:
-        """Fit one component with factors to a sparse table: what it stores is seen, zeros too.
+        """Fit one component with factors to a sparse table; stored cells, also zeros, are known.
 
         Time and memory follow the number of cells; nothing of the size of the table is made.
 

@@ -45,9 +45,9 @@ from gapmix.selection.classes import (
 class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
     """Classification by the density of each class, with gaps anywhere.
 
-    Every class gets a Gaussian mixture of its own, fitted by exact EM. A row is compared with the
-    classes by the density of what it shows, so gaps need no filling. Covariances are shrunk to
-    the one pooled over the classes.
+    One Gaussian mixture is fitted to the rows of each class, by exact EM. A new row is classified
+    by the densities of its observed cells, so gaps need no filling. Covariances are shrunk towards
+    the one pooled over all classes.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def glance(estimator: Any) -> str:
             best = _tell_size(mixture.weights_[first:end])
             rows[0] = ("Components", f"{kept}, averaged; alone, the best has {best}")
     if hasattr(estimator, "trust_") and list_doubted(estimator):
-        rows.append(("Little known", say_doubted(list_doubted(estimator))))
+        rows.append(("Hard to fill", say_doubted(list_doubted(estimator))))
     return _to_html(rows, "", heads_above=False)
 
 

@@ -74,8 +74,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         trees and forests. 'auto' uses larger ones, without a limit on time. A regressor given here
         is used for numbers, a classifier with `predict_proba` for categories. False turns it off.
     missing_values : number, text, None, list of these, or dict, default=np.nan
-        What marks a gap, besides NaN and None, which always do. `{column: mark or list}`, by name
-        or number, for marks in some columns only.
+        What marks a gap, in addition to NaN and None. `{column: mark or list}`, by name or number,
+        for marks in some columns only.
     categorical_features : 'from_dtype', names, numbers or mask of columns, or None
         Which columns are categories; default='from_dtype', as in :class:`gapmix.GaussianMixture`.
         With categories, 'auto' compares by half the squared error of hidden numbers and the log
@@ -242,7 +242,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit to X and return it filled; with `use_target`, rows see their target."""
+        """Fit to X and return it filled; with `use_target`, the target of each row is used."""
         x, targets = self._fit(X, y, sample_weight)
         if targets is None:
             return finish(self, only_used(X, self.passed_), x, self._fill(x))
@@ -339,11 +339,11 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         }
 
     def intervals(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Return lower and upper ends of intervals that hold each gap with probability `coverage`.
+        """Return the ends of intervals that contain each missing value with this probability.
 
         They are quantiles of the gap's conditional distribution, calibrated on hidden cells if the
         number of components was chosen ('auto'). Both ends of an observed cell are its value.
-        Categories have no order: the ends of their gaps are NaN; see `probabilities`.
+        Categories have no order, so the ends for their gaps are NaN; see `probabilities`.
         """
         if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
             raise ValueError(f"coverage={coverage!r} must lie strictly between 0 and 1.")
@@ -381,7 +381,7 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         return done if used is X else put_back(X, done)
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Return log p(x_o) of each row under the mixture."""
+        """Return the log density of the observed cells of each row, log p(x_o)."""
         x = self._read(X)
         return density.score(self._density(), x).log_prob
 

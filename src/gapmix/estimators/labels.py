@@ -51,7 +51,7 @@ def find_classes(
     code[counted] = np.searchsorted(classes, values)
     if len(classes) < 2:
         raise ValueError(
-            f"The labels hold one class, {classes[0]!r}: a classifier needs at least two classes. "
+            f"The labels hold one class, {classes.tolist()[0]!r}. A classifier needs at least two. "
             "To model one kind of rows, use GaussianMixture."
         )
     return classes, code

@@ -48,8 +48,8 @@ def _read_listed(missing_values: Any) -> Marks:
             numbers.append(float(mark))
         elif not is_missing(mark):
             raise ValueError(
-                f"missing_values holds {show(mark)}; a gap is marked by a number, a text, NaN or "
-                "None, or by several of these in a list; a dict has such for single columns."
+                f"missing_values holds {show(mark)}. Use a number, a text, NaN or None, a list of "
+                "these, or a dict from columns to them."
             )
     return Marks(tuple(number for number in numbers if number == number), frozenset(texts))
 

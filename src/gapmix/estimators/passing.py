@@ -63,10 +63,10 @@ def find_passed(imputer: Any, X: Any) -> dict[Any, str]:
     if left:
         dates = ""
         if DATE in passed.values():
-            dates = ' Dates are filled with column_kinds={column: "number"}.'
+            dates = ' To fill dates, use column_kinds={column: "number"}.'
         warn_user(
-            f"Passed through, not filled: {list_names(left, 8)}. Name a column in "
-            f"categorical_features to have it filled as a category.{dates}"
+            f"Passed through, not filled: {list_names(left, 8)}. To fill a column as a category, "
+            f"name it in categorical_features.{dates}"
         )
     return passed
 
@@ -82,8 +82,8 @@ def _refuse_numbers(imputer: Any, names: list[Any], passed: dict[Any, str]) -> N
     for name, listed in keys.items():
         if any(isinstance(each, Integral | np.bool_) and each not in names for each in listed):
             raise ValueError(
-                f"{name} names columns by number, but the model leaves out {kept} of the table: "
-                "numbers could mean columns of either. Use names."
+                f"{name} refers to columns by number, but the model leaves out {kept} of the "
+                "table, so it is not clear which columns are meant. Use names."
             )
 
 

@@ -33,8 +33,8 @@ from gapmix.selection.choose import Task, as_chosen, choose
 class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
     """Regression by the joint density of inputs and targets, with gaps anywhere.
 
-    A Gaussian mixture of (x, y) is fitted by exact EM; the prediction is E[y | x_o], whatever part
-    x_o of the inputs a row shows. Rows with gaps in x or in y are used for what they show.
+    A Gaussian mixture of (x, y) is fitted by exact EM. The prediction is E[y | x_o], where x_o are
+    the inputs that a row shows. Rows with gaps in x or in y are used in the fit, too.
 
     Parameters
     ----------

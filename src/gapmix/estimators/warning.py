@@ -47,8 +47,8 @@ def warn_of_unknown(known: np.ndarray, names: list[str]) -> None:
         else ("have", "They are", "them", "their")
     )
     warn_user(
-        f"{name_columns(unknown)} {has} no observed value. {it_is} kept, with mean 0 and variance "
-        f"1: nothing can be learned about {it}, and {its} gaps in arrays are filled with 0."
+        f"{name_columns(unknown)} {has} no observed values, so nothing can be learned about {it}. "
+        f"{it_is} kept, with mean 0 and variance 1, and {its} gaps in arrays are filled with 0."
     )
 
 
@@ -63,9 +63,9 @@ def warn_of_wiped(x: np.ndarray, marks: Sequence[float], names: list[str]) -> No
                 continue
             fact = (
                 f"Column {names[j]}: {mark:g} is taken as a gap in {int(marked[:, j].sum())} "
-                f"cells, {percent(marked[:, j].sum() / n_shown[j])} of all it has."
+                f"cells, {percent(marked[:, j].sum() / n_shown[j])} of the column."
             )
-            advice = "If it is a value there, name the columns where it marks a gap: "
+            advice = "If it is a value there, name only the columns where it marks a gap: "
             warn_user(
                 Advised(fact, "missing_values", f"{advice}missing_values={{column: {mark:g}}}.")
             )

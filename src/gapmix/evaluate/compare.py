@@ -47,9 +47,9 @@ def hide_and_score(
     X : array-like or data frame of shape (n_samples, n_features)
         The table; it may have gaps.
     imputers : dict or None, default=None
-        Contenders, name to transformer with `fit_transform`; they are not changed. pandas and
-        polars frames reach them as frames. None takes `default_imputers()`, without 'iterative'
-        if there are more than 500 columns.
+        What to compare: names and transformers with `fit_transform`, which are not changed. pandas
+        and polars frames reach them as frames. None takes `default_imputers()`, without
+        'iterative' if there are more than 500 columns.
     mechanism : {'mcar', 'patterns', 'mar'}, default='mcar'
         What is hidden: any known cell with the same probability; in each row, what is missing in
         another random row, which imitates the real gaps; or, for 'mar', cells in rows with large
@@ -59,7 +59,7 @@ def hide_and_score(
     driver : column name or number, default=None
         For 'mar'; by default the column with the fewest gaps.
     columns : sequence of column names or numbers, default=None
-        Columns of which cells are hidden, by default all; imputers see the others too.
+        Columns whose cells may be hidden, by default all. Imputers see all columns.
     n_repeats : int, default=5
         How many times cells are hidden and filled. All imputers see the same tables.
     max_rows : int or None, default=None

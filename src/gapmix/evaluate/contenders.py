@@ -23,15 +23,15 @@ ROWS_AT_ONCE = 500  # filled by k-NN
 
 
 def default_imputers(random_state: Any = None, *, mixed: Any = False) -> dict[str, Any]:
-    """Return the usual contenders: column means, near rows, regressions in turn, the mixture.
+    """Return the default imputers: column means, nearest rows, chained regressions, the mixture.
 
     Parameters
     ----------
     random_state : int, RandomState instance or None, default=None
         Seed of those that draw.
     mixed : bool, or `categorical_features` of an imputer, default=False
-        For tables with categories, True if their types tell which these are. All but the mixture
-        know numbers only: they fill numbers from numbers, categories by the most frequent level.
+        For tables with categories; True if the types of columns say which these are. All but the
+        mixture handle numbers only, and fill categories with the most frequent level.
 
     Returns
     -------

@@ -111,15 +111,16 @@ def tell(ranked: Sequence[Ranked], what: str, ours: str, *, levels: bool = False
     if len(ranked) == 1:
         return f"{first.imputer} fills {what} with {measure}."
     best = [each.imputer for each in ranked if each.behind == 0]
-    text = f"Best for {what}: {listed(best)}{' alike' * (len(best) > 1)}, with {measure}."
+    tied = " (a tie)" * (len(best) > 1)
+    text = f"Best for {what}: {listed(best)}{tied}, with {measure}."
     worse = [each for each in ranked if each.behind > 0]
     follow = [each.imputer for each in worse if each.behind == worse[0].behind]
     if worse:
-        text += f" That is {_behind(worse[0], levels)} less than {listed(follow)}, the next best: "
+        text += f" That is {_behind(worse[0], levels)} less than {listed(follow)}, the next best; "
         text += _sureness(worse[0])
     if ours in [each.imputer for each in worse] and ours not in follow:
         each = next(each for each in worse if each.imputer == ours)
-        text += f" {ours} has {_behind(each, levels)} more than the best: {_sureness(each)}"
+        text += f" {ours} has {_behind(each, levels)} more than the best; {_sureness(each)}"
     return text
 
 
@@ -128,9 +129,10 @@ def _behind(each: Ranked, levels: bool) -> str:
 
 
 def _sureness(each: Ranked) -> str:
-    return (
-        "clear, over two standard errors." if each.sure else "not clear, under two standard errors."
-    )
+    """Return how sure a difference is, to end a sentence with."""
+    if each.sure:
+        return "the difference is clear (over two standard errors)."
+    return "the difference may be chance (under two standard errors)."
 
 
 def _plus_minus(value: float, error: float, levels: bool) -> str:

@@ -33,7 +33,7 @@ def refuse_options(spec: Spec) -> None:
     for name in ("keep_components", "validation_fraction"):
         if getattr(spec, name):
             raise ValueError(
-                f"partial_fit does not go with {name}={getattr(spec, name)!r}: it needs all "
+                f"partial_fit cannot be used with {name}={getattr(spec, name)!r}, which needs all "
                 "rows at once. Use fit, or leave it at its default."
             )
 

@@ -76,9 +76,9 @@ def advise(fitted: Fitted, tol: float) -> str:
         remedy = "Raise reg_covar, or lower n_components."
     n_repairs = sum("repair" in event for record in fitted.history for event in record.events)
     repairs = f" {n_repairs} components had to be repaired on the way." if n_repairs else ""
+    gained = f"last gain {gain:.4g} per row, " if np.isfinite(gain) else ""
     return (
-        f"The fit did not converge: {fitted.stop_reason} (last gain {gain:.4g} per row, "
-        f"tol={tol:g}).{repairs} {remedy}"
+        f"The fit did not converge: {fitted.stop_reason} ({gained}tol={tol:g}).{repairs} {remedy}"
     )
 
 

@@ -117,6 +117,6 @@ def _make_folder() -> str:
 def _announce() -> None:
     """Say what takes so long, once in a process."""
     logger.info(
-        "Compiling for this machine. This takes about half a minute, once for each kind of table; "
-        "`gapmix warm-up` does all of it in advance."
+        "Compiling for this machine. This takes about half a minute and happens once for each kind "
+        "of table. `gapmix warm-up` does all of it in advance."
     )

@@ -106,7 +106,7 @@ def save(estimator: Any, path: Path) -> None:
     kind = next((kind for kind, codec in CODECS.items() if codec.cls is type(estimator)), None)
     if kind is None:
         raise TypeError(
-            f"save takes a fitted {' or '.join(CODECS)} of gapmix, and got a "
+            f"save takes a fitted {' or '.join(CODECS)} of gapmix, but got a "
             f"{type(estimator).__name__} from {type(estimator).__module__}."
         )
     check_is_fitted(estimator)

@@ -69,10 +69,10 @@ def plot_selection(estimator: Any, *, ax: Axes | None = None) -> Axes:
             panel.legend(frameon=False, fontsize=9)
     sizes = [str(each.n_components) for each in tried if each.share > 0]
     chosen = count(int(sizes[0]), "component") if sizes else "none"
-    title = f"{len(tried)} sizes tried; chosen: {chosen}"
+    title = f"{len(tried)} numbers tried; chosen: {chosen}"
     if len(sizes) > 1:
         total = sum(each.n_components for each in tried if each.share > 0)
-        title = f"{len(tried)} sizes tried; averaged: {listed(sizes)} components ({total} in all)"
+        title = f"{len(tried)} numbers tried; averaged: {listed(sizes)} components ({total} in all)"
     ax.set_title(title, fontsize=10, loc="left")
     return ax
 

@@ -35,7 +35,7 @@ def write_report(
     X : array-like or data frame of shape (n_samples, n_features)
         The table that it was fitted to, or another one with the same columns.
     path : str or path
-        The file; it appears whole or not at all.
+        The file; it appears complete or not at all.
     title : str, default='a table'
         What the table is called.
     feature_names : sequence of str, default=None

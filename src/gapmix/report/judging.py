@@ -70,7 +70,7 @@ def judge(subject: Subject) -> Judged | str:
     overall = evaluation.overall()
     place = [each.imputer for each in overall].index(OURS)
     if not np.isfinite(overall[place].error) and not np.isfinite(overall[place].wrong):
-        return overall[place].problem or "No column varies in the rows looked at."
+        return overall[place].problem or "No column varies in the rows that were used for this."
     hardest = sorted(
         evaluation.by_column().items(), key=lambda item: -np.nan_to_num(item[1][place].error)
     )

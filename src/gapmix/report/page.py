@@ -144,7 +144,7 @@ def _provenance(subject: Subject, seconds: float) -> list[tuple[str, str]]:
         *((name, label(text, 400)) for name, text in subject.provenance),
         ("Used", f"{count(n, 'row')}, {_count_used(d, len(subject.levels))}"),
         ("Settings", label(", ".join(settings), 600)),
-        ("Seed of the report", f"{subject.seed} (cells hidden and values drawn for it)"),
+        ("Seed of the report", f"{subject.seed} (for hidden cells and random draws)"),
         (
             "Made by",
             f"gapmix {ours}, Python {python_version()}, NumPy {np.__version__}, scikit-learn "
@@ -158,4 +158,4 @@ def _count_used(d: int, n_categories: int) -> str:
     if not n_categories:
         return f"{count(d, 'column')} of numbers"
     categories = f"{n_categories:,} {'category' if n_categories == 1 else 'categories'}"
-    return f"{count(d, 'column')}, {categories} among them"
+    return f"{count(d, 'column')}, including {categories}"

@@ -21,7 +21,7 @@ MAX_CONFUSED = 12  # levels of one
 METHODS = {
     "mean": "mean: the column's mean",
     "k-NN": "k-NN: the nearest rows",
-    "iterative": "iterative: regressions in turn",
+    "iterative": "iterative: chained regressions",
     ALONE: "mixture alone: this model, not refined",
     OURS: "mixture: this model",
 }
@@ -51,12 +51,12 @@ def _tell_filled(facts: FilledFacts, subject: Subject) -> str:
     text = f"{count(n_filled, 'cell')} {'was' if n_filled == 1 else 'were'} filled"
     n_left = sum(each.n_gaps for each in subject.left)
     if n_left:
-        text += f", {n_left:,} {'was' if n_left == 1 else 'were'} not (listed above)"
+        text += f", and {n_left:,} {'was' if n_left == 1 else 'were'} not (listed above)"
     if np.isfinite(facts.explained):
         text += (
             f". According to the model, the rest of the row explains "
-            f"{percent(facts.explained)} of a cell's variance (0 %: no better than the column's "
-            "mean; 100 %: certain)"
+            f"{percent(facts.explained)} of the variance of a filled cell (0 %: no better than the "
+            "column's mean; 100 %: certain)"
         )
     return f"{text}."
 
@@ -65,10 +65,10 @@ def _note_columns(facts: FilledFacts, subject: Subject) -> list[str]:
     notes, names = [], subject.names
     if facts.unknowable:
         shown = listed([label(names[j]) for j in facts.unknowable])
-        notes.append(f"{shown}: no value is known, so nothing could be learned; filled with 0.")
+        notes.append(f"{shown}: no value is known, so the gaps are filled with 0.")
     if facts.constant:
         shown = listed([label(names[j]) for j in facts.constant])
-        notes.append(f"{shown}: only one value is known, and gaps are filled with it.")
+        notes.append(f"{shown}: all known values are the same, and gaps are filled with it.")
     gaps = np.isnan(subject.x).any(axis=0)
     doubted = np.flatnonzero(gaps & (subject.imputer.trust_ < 1.0))
     if doubted.size:
@@ -165,13 +165,13 @@ def _tell_error(overall: tuple[Overall, ...], ours: Overall, ranked: tuple[Ranke
     wrong = ""
     if np.isfinite(ours.wrong):
         wrong = (
-            f"{percent(ours.wrong)} of the hidden categories get a wrong level; the most frequent "
-            f"level of each column would be wrong in {percent(overall[0].wrong)}."
+            f"{percent(ours.wrong)} of the hidden categories get a wrong level, compared with "
+            f"{percent(overall[0].wrong)} for always taking the most frequent one."
         )
     if not np.isfinite(ours.error):
         return wrong
     text = (
-        f"Known cells that were hidden are filled with an error of {ours.error:.2f} standard "
+        f"Known numbers that were hidden are filled with an error of {ours.error:.2f} standard "
         "deviations of their column"
     )
     rivals = [each for each in overall if each.imputer != OURS and np.isfinite(each.error)]
@@ -184,10 +184,14 @@ def _tell_error(overall: tuple[Overall, ...], ours: Overall, ranked: tuple[Ranke
             else f"{abs(100 * ratio):.0f} % {'less' if ratio < 0 else 'more'} than"
         )
         worse = ranked[1] if ranked[0].imputer == OURS else _find_ours(ranked)
-        sure = "a clear" if worse.sure else "not a clear"
-        text += f", {compared} the best of the others ({best.imputer}, {best.error:.2f}); that is "
-        text += f"{sure} difference, by two standard errors"
-    return f"{text}. {percent(ours.coverage_90)} of them lie inside their 90 % interval. {wrong}"
+        text += f", {compared} the best other method ({best.imputer}, {best.error:.2f}). "
+        text += (
+            "The difference is clear (more than two standard errors)"
+            if worse.sure
+            else "The difference may be chance (less than two standard errors)"
+        )
+    held = percent(ours.coverage_90)
+    return f"{text}. {held} of the hidden numbers lie inside their 90 % interval. {wrong}"
 
 
 def _find_ours(ranked: tuple[Ranked, ...]) -> Ranked:
@@ -206,20 +210,20 @@ def _tell_hidden(judged: Judged, subject: Subject) -> str:
     )
     if n_columns < d:
         text += (
-            f" and {n_columns:,} of {d:,} columns, those with the most gaps among the ones that "
-            "vary"
+            f" and {n_columns:,} of {d:,} columns (of those that vary, the ones with the most gaps)"
         )
     text += "."
     if n_rows < n or n_columns < d:
         text += (
-            " All methods, this mixture too, were fitted to these alone; on the whole table they "
-            "know more and should do somewhat better."
+            " All methods, including this mixture, were fitted to this part only. With the whole "
+            "table they would know more and should do somewhat better."
         )
-    text += " The others ran with scikit-learn's default settings."
+    text += " The other methods ran with scikit-learn's default settings."
     if subject.imputer.selection_:
         text += (
-            " The mixture chose its number of components again, from those up to the largest kept "
-            "for the whole table. That choice had seen the hidden cells: a slight advantage."
+            " The mixture chose its number of components again, up to the largest number kept for "
+            "the whole table. That limit had been found with the hidden cells in view, which is a "
+            "slight advantage."
         )
     if n_repeats == 1:
         text += " With one round, small differences between methods may be chance."
@@ -232,11 +236,11 @@ def _draw_errors(judged: Judged, names: list[str]) -> Picture | None:
     if not drawn:
         return None
     caption = (
-        "Error by column; lines show the range over the rounds. Further left is better. Where even "
-        "this mixture is near 1, other columns say little about the column."
+        "Error by column; lines show the range over the rounds. Further left is better. If even "
+        "this mixture is near 1, the other columns say little about that column."
     )
     if len(judged.by_column) > len(drawn):
-        caption += f" The {len(drawn)} of {len(judged.by_column)} columns with the largest error."
+        caption += f" Shown are the {len(drawn)} columns of numbers with the largest error."
     hardest = next(each for each in judged.by_column[drawn[0]] if each.imputer == OURS)
     return Picture(
         draw_hidden(judged.evaluation, {str(j): names[j] for j in drawn}),
@@ -276,10 +280,10 @@ def write_caveat(hints: Hints, facts: TableFacts, subject: Subject) -> dict[str,
     if not facts.n_gaps:
         finding = "Nothing is missing, so nothing is assumed about gaps."
     elif facts.n_columns == 1:
-        finding = "There is no other column that gaps could be seen to depend on."
+        finding = "There is no other column that the gaps could depend on."
     elif not hints.n_tests:
         finding = (
-            "Too few rows have gaps beside known values to tell whether gaps depend on the other "
+            "Too few rows have both gaps and known values to tell whether gaps depend on the other "
             "columns."
         )
     elif not found:

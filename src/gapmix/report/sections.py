@@ -27,11 +27,10 @@ MAX_GROUPS = 5
 MAX_PROFILES = 6
 MAX_HEAT_COMPONENTS, MAX_HEAT_COLUMNS = 12, 16
 REASONS = {  # in plain words; the plan itself has the figures
-    "dual": "which works out each pattern by itself and was predicted to take the least time.",
-    "tree": "which moves from each pattern to a similar one and was predicted to take the least "
-    "time.",
-    "diagonal": "as columns that are not tied to each other need no more.",
-    "factors": "as columns that are tied to each other by a few factors only need no more.",
+    "dual": "which handles each pattern separately and was predicted to be the fastest.",
+    "tree": "which moves from each pattern to a similar one and was predicted to be the fastest.",
+    "diagonal": "which is enough if columns are independent within a component.",
+    "factors": "which is enough if columns are related through a few factors only.",
 }
 
 
@@ -106,14 +105,12 @@ def _draw_patterns(facts: TableFacts, names: list[str]) -> Picture:
     svg = draw_patterns(drawn, [names[j] for j in columns], MAX_PATTERNS)
     counts = count_rows(facts.patterns)
     held = percent(rows.sum() / counts.sum())
-    caption = (
-        "Each line is a pattern: which columns are missing, and which are known, in some rows. "
-    )
+    caption = "Each line is a pattern: a set of columns that are missing in the same rows. "
     if rows.max() == 1 and n_patterns > len(rows):
         caption += f"Every row has a pattern of its own; {len(rows)} of {n_patterns:,} are shown."
     elif n_patterns > len(rows):
         caption += (
-            f"Shown are the {len(rows)} most frequent of {n_patterns:,} patterns, which hold "
+            f"The {len(rows)} most frequent of {n_patterns:,} patterns are shown; they cover "
             f"{held} of the rows."
         )
     else:
@@ -121,8 +118,8 @@ def _draw_patterns(facts: TableFacts, names: list[str]) -> Picture:
     n_gappy = sum(each.n_missing > 0 for each in facts.columns)
     if n_gappy > len(columns):
         caption += (
-            f" Of {n_gappy:,} columns with gaps, the {len(columns)} with the most are drawn; "
-            "lines that look the same differ in others."
+            f" Of {n_gappy:,} columns with gaps, the {len(columns)} with the most are drawn. "
+            "Lines that look the same differ in columns that are not drawn."
         )
     elif len(columns) < facts.n_columns:
         caption += " Columns without gaps are left out."
@@ -181,12 +178,12 @@ def _tell_model(facts: ModelFacts) -> str:
     n_components = len(facts.profiles)
     if n_components == 1:
         return (
-            "One Gaussian, a single cloud of rows around one mean, describes the table: there are "
-            "no groups to tell apart."
+            "One Gaussian, a single cloud of rows around one mean, describes the table. There are "
+            "no groups to distinguish."
         )
     return (
-        f"{n_components} Gaussians describe the table, each a kind of row; the largest "
-        f"stands for {largest}."
+        f"{n_components} Gaussians describe the table, each for one kind of row. The largest "
+        f"covers {largest}."
     )
 
 
@@ -195,9 +192,9 @@ def _tell_united(facts: ModelFacts) -> str:
     if not facts.united:
         return ""
     return (
-        f"Filling averages mixtures of {listed([str(size) for size in facts.united])} Gaussians, "
-        "with the shares that filled hidden cells best: that is safer than to rely on one. Shown "
-        "here is the one that was best."
+        f"Gaps are filled by an average of mixtures of "
+        f"{listed([str(size) for size in facts.united])} Gaussians, weighted by how well they fill "
+        "hidden cells. That is safer than relying on one. The best of them is shown here."
     )
 
 
@@ -223,8 +220,8 @@ def _draw_profiles(facts: ModelFacts, names: list[str]) -> Picture | None:
     ]
     svg = draw_profiles(shown, shares, [names[j] for j in columns])
     caption = (
-        "Each column of the picture is a component, with its share of the rows above it; colours "
-        "tell where its mean lies for each column of the table."
+        "Each column of the picture is a component, with its share of the rows above it. Colours "
+        "show how far its means lie from those of the table."
     )
     if len(facts.profiles) > len(shown):
         caption += f" The {len(shown)} largest of {len(facts.profiles)} components are drawn."
@@ -250,8 +247,8 @@ def _draw_sizes(tried: tuple[Candidate, ...]) -> Picture:
         draw_selection(tried),
         f"Error of hidden cells by number of Gaussians, from {tried[0].error:.3f} with "
         f"{tried[0].n_components} to {best.error:.3f} with {best.n_components}.",
-        f"How the size was chosen: {len(tried)} sizes were fitted with a fifth of the known cells "
-        f"hidden; the error, in standard deviations of the column, is lowest with "
+        f"How the number of Gaussians was chosen: {len(tried)} numbers were tried, with a fifth of "
+        f"the known cells hidden. The error, in standard deviations of the column, is lowest with "
         f"{best.n_components} ({best.error:.3f}). Kept: {kept}.",
     )
 
@@ -263,8 +260,8 @@ def _draw_climb(mixture: GaussianMixture) -> Picture | None:
     return Picture(
         draw_climb(mixture),
         f"Log-likelihood per row by iteration, from {first:.3f} to {last:.3f}.",
-        "How the fit went: every iteration raises the log-likelihood per row, which tells how "
-        "probable the known values are under the model.",
+        "How the fit went: every iteration raises the log-likelihood per row, that is, makes the "
+        "known values more probable under the model.",
     )
 
 
@@ -275,10 +272,10 @@ def _write_plan(plan: Plan) -> str:
     ours, other = int(missing_side.sum()), int((~missing_side).sum())
     asked = plan.requested != "auto"
     return (
-        f"Rows that miss the same columns are computed together: the fit saw "
-        f"{count(len(missing_side), 'such pattern')}. Each is worked out from whichever is fewer, "
-        f"its missing columns ({count(ours, 'pattern')}) or its known ones "
-        f"({count(other, 'pattern')}). There are several ways to do this, all with the same "
-        f"result; the one called “{plan.solver}” was taken, "
+        f"Rows with gaps in the same columns are computed together; the fit had "
+        f"{count(len(missing_side), 'such pattern')}. Each is computed from its missing columns "
+        f"({count(ours, 'pattern')}) or from its known ones ({count(other, 'pattern')}), "
+        f"whichever are fewer. Several solvers do this, all with the same result. The solver "
+        f"“{plan.solver}” was used, "
         f"{plan.reason if asked else REASONS.get(plan.solver, plan.reason)}"
     )

@@ -210,9 +210,12 @@ def _read_raw_header(stream: BufferedIOBase, size: int) -> bytes:
     start = _read_exactly(stream, 8)
     length = int.from_bytes(start, "little")
     if length > MAX_HEADER or length < 2:
+        guess = _guess(start)
+        if guess:
+            raise ModelFileError(f"This is not a gapmix model{guess}.")
         raise ModelFileError(
-            f"This is not a gapmix model{_guess(start)}: its first eight bytes would mean a header "
-            f"of {length:,} bytes, and 2 to {MAX_HEADER:,} are possible."
+            f"This is not a gapmix model: its first eight bytes would mean a header of {length:,} "
+            f"bytes, and 2 to {MAX_HEADER:,} are possible."
         )
     if 8 + length > size:
         raise ModelFileError(

@@ -62,12 +62,12 @@ def note_marks(
             f"{quote(mark)} in {list_names([f'{quote(c)} ({n:,})' for c, n in where.items()])}"
             for mark, where in found.items()
         ]
-        yield Note(f"Taken as gaps, besides empty cells, NA and the like: {list_names(listed)}.")
+        yield Note(f"Also taken as gaps, like empty cells and NA: {list_names(listed)}.")
     given = {f"{number:.15g}" for number in marks.numbers}
     given |= {text for text in marks.texts if not is_numeral(text)}
     absent = sorted(mark for mark in given - set(found) if mark.lower() not in USUAL_MARKS)
     if absent and new:
-        yield Note(f"{OPTION}: no cell is {' or '.join(map(quote, absent))}.", warning=True)
+        yield Note(f"{OPTION}: no cell holds {' or '.join(map(quote, absent))}.", warning=True)
     for column, tally in zip(columns, tallies, strict=True):
         for mark in sorted(given & set(tally.marked)) if column.kind in (*USED, "empty") else ():
             yield from _note_wiped(column, tally, mark, n_rows)
@@ -82,7 +82,7 @@ def _note_wiped(column: Column, tally: Tally, mark: str, n_rows: int) -> Iterato
         return
     yield Note(
         f"Column {quote(column.name)}: {quote(mark)} is taken as a gap in "
-        f"{count(n_cells, 'cell')}, {percent(n_cells / n_shown)} of all it has. If it is a "
-        f"value there, name the columns where it marks a gap: {OPTION} {quote(f'A,B={mark}')}.",
+        f"{count(n_cells, 'cell')}, {percent(n_cells / n_shown)} of the column. If it is a value "
+        f"there, name only the columns where it marks a gap: {OPTION} {quote(f'A,B={mark}')}.",
         warning=True,
     )

@@ -138,10 +138,10 @@ def _check_memory(source: Source, tallies: list[Tally], n_rows: int, max_bytes: 
     if needed > limit:
         raise TableError(
             f"After {n_rows:,} rows it is clear that a fit in memory would need more than "
-            f"{needed / 2**30:.2g} GB, and {limit / 2**30:.2g} GB may be used. Use fewer columns "
-            "(--columns), or `gapmix fit` on a file with a part of the rows and apply its model to "
-            "all of them with --model, which needs little memory. As Parquet, the table can be "
-            "fitted in pieces."
+            f"{needed / 2**30:.2g} GB, but only {limit / 2**30:.2g} GB may be used. You can use "
+            "fewer columns (--columns), convert the table to Parquet, which can be fitted in "
+            "pieces, or fit a model to part of the rows and fill all of them with --model, which "
+            "needs little memory."
         )
 
 
@@ -158,8 +158,8 @@ def _assemble(schema: Schema, tallies: list[Tally], keep: bool) -> np.ndarray:
 def _note_blank(n_blank: int) -> list[Note]:
     if not n_blank:
         return []
-    were = "was" if n_blank == 1 else "were"
-    return [Note(f"{count(n_blank, 'empty line')} {were} left out, and not written either.")]
+    were = "was skipped and is" if n_blank == 1 else "were skipped and are"
+    return [Note(f"{count(n_blank, 'empty line')} {were} not in the output.")]
 
 
 def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal: str) -> list[Note]:
@@ -180,13 +180,7 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
         notes.append(note_passed(passed, dated=DATE in kinds))
     empty = [c.name for c in columns if c.kind == EMPTY]
     if empty:
-        several = len(empty) > 1
-        notes.append(
-            Note(
-                f"{name_columns(empty)} {'have' if several else 'has'} no value in any row: left "
-                f"empty, because nothing can be learned about {'them' if several else 'it'}."
-            )
-        )
+        notes.append(note_empty_columns(empty))
     twice = sorted({name for name in source.names if name and source.names.count(name) > 1})
     if twice:
         labels = [
@@ -195,19 +189,25 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
         notes.append(
             Note(
                 f"The name{'s' if len(twice) > 1 else ''} {list_columns(twice)} "
-                f"{'are' if len(twice) > 1 else 'is'} used by more than one column. Each column is "
-                f"used and keeps its name; in options, say {list_columns(labels[:2])}."
+                f"{'are' if len(twice) > 1 else 'is'} used by more than one column. All are used "
+                f"and keep their names. In options, write {list_columns(labels[:2])}."
             )
         )
     return notes
 
 
+def note_empty_columns(names: Sequence[str]) -> Note:
+    """Return what is said of columns without any value."""
+    has, it_stays = ("have", "They stay") if len(names) > 1 else ("has", "It stays")
+    return Note(f"{name_columns(names)} {has} no values to learn from. {it_stays} empty.")
+
+
 def note_passed(passed: list[str], *, dated: bool = False) -> Note:
     """Return what is said of columns that are passed through, each with what it is."""
-    dates = " Give --numbers COLUMN to fill dates." * dated
+    dates = " To fill dates, give --numbers COLUMN." * dated
     return Note(
         f"Passed through, not filled: {list_names(passed, MAX_LISTED)}. "
-        f"Give --categories COLUMN to fill one as a category.{dates}"
+        f"To fill one as a category, give --categories COLUMN.{dates}"
     )
 
 
@@ -216,11 +216,11 @@ def describe_passed(column: Column, tally: Tally) -> str:
     n = len(tally.codes)
     what = {
         DATE: "dates",
-        ID: f"an id, {n:,} distinct in {tally.n_counted:,} values",
-        TEXT: f"{n:,} distinct texts in {tally.n_counted:,} values, too many for a category",
+        ID: f"an id: {n:,} different texts in {count(tally.n_counted, 'cell')}",
+        TEXT: f"{n:,} different texts in {count(tally.n_counted, 'cell')}, too many for a category",
     }[column.kind]
     if column.kind == TEXT and tally.what:
-        what = "no numbers or texts"
+        what = "neither numbers nor texts"
     gaps = f"{count(column.n_missing, 'gap')} left" if column.n_missing else "no gaps"
     return f"{quote(column.name)} ({what}; {gaps})"
 
@@ -231,7 +231,7 @@ def _note_dressed(column: Column, dressed: str) -> Note:
     what = "used as a category" if is_used else f"passed through unfilled{left}"
     return Note(
         f"Column {quote(column.name)} has numbers with separators or signs, as in {quote(dressed)}."
-        f" It is {what}. Write plain numbers, as in 1234.5, to have it filled as numbers.",
+        f" It is {what}. To have it filled as numbers, write them plainly, as in 1234.5.",
         warning=not is_used,
     )
 
@@ -239,9 +239,9 @@ def _note_dressed(column: Column, dressed: str) -> Note:
 def _note_coded(column: Column, tally: Tally) -> Note:
     padded = next(text for text in tally.codes if are_padded([text]))
     return Note(
-        f"Column {quote(column.name)} has zeros before numbers, as in {quote(padded)}, so these are"
-        f" taken as codes: it is a category. Give --numbers {quote(column.name)} if they are "
-        "numbers."
+        f"Column {quote(column.name)} has numbers with leading zeros, as in {quote(padded)}. These "
+        f"are taken as codes, so the column is a category. Give --numbers {quote(column.name)} if "
+        "they are numbers."
     )
 
 
@@ -250,7 +250,7 @@ def _note_loose(column: Column, tally: Tally) -> Note:
     return Note(
         f"Column {quote(column.name)}: {count(tally.n_other, 'cell')} "
         f"{'is' if tally.n_other == 1 else 'are'} not a {name_values(column.spelling)} "
-        f"({shown}) and {'counts' if tally.n_other == 1 else 'count'} as missing (--numbers)."
+        f"({shown}) and {'counts as a gap' if tally.n_other == 1 else 'count as gaps'} (--numbers)."
     )
 
 
@@ -259,8 +259,8 @@ def _note_numbers(column: Column, tally: Tally) -> Note:
     left = f" with {count(column.n_missing, 'gap')}" if column.n_missing else ""
     return Note(
         f"Column {quote(column.name)} looks like numbers, but {where}. It is passed through "
-        f"unfilled{left}. Give --numbers {quote(column.name)} to fill every cell that is not a "
-        f"number, --missing-values {quote(','.join(tally.others))} if only that marks a gap, or "
-        f"--categories {quote(column.name)} if these are codes.",
+        f"unfilled{left}. Give --numbers {quote(column.name)} to treat all that is not a number as "
+        f"a gap, --missing-values {quote(','.join(tally.others))} to treat only this as a gap, or "
+        f"--categories {quote(column.name)} to treat the column as a category.",
         warning=True,
     )

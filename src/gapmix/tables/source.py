@@ -161,11 +161,17 @@ def open_frame(frame: Any) -> FrameSource:
     return FrameSource(frame, tuple(frame.columns), len(frame))
 
 
-def _check_path(path: str | Path) -> Path:
+def refuse_address(path: str | Path) -> None:
+    """Raise an error if a path is an address in a network."""
     if isinstance(path, str) and URL.match(path):
         raise CallError(
-            f"{quote(path)} is an address: nothing is fetched. Download the file first."
+            f"{quote(path)} is a web address, and gapmix does not use the network. Download the "
+            "file first."
         )
+
+
+def _check_path(path: str | Path) -> Path:
+    refuse_address(path)
     path = Path(path)
     if not path.exists():
         raise CallError(f"There is no file {quote(str(path))}.")
@@ -208,7 +214,9 @@ def _open_parquet(path: Path, n_bytes: int) -> ParquetSource:
     types = _guarded(path, lambda: dict(pl.read_parquet_schema(path)))
     names = tuple(types)
     if len(names) > MAX_COLUMNS:
-        raise TableError(f"{quote(str(path))} has {len(names):,} columns; at most {MAX_COLUMNS:,}.")
+        raise TableError(
+            f"{quote(str(path))} has {len(names):,} columns; at most {MAX_COLUMNS:,} are read."
+        )
     count = _guarded(
         path, lambda: pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
     )
@@ -221,25 +229,27 @@ def _guarded(path: Path, read: Any) -> Any:
         return read()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = str(error).split("\n")[0][:200]
-        raise TableError(f"{quote(str(path))} is damaged or no Parquet file ({reason}).") from error
+        raise TableError(
+            f"{quote(str(path))} is damaged, or not a Parquet file ({reason})."
+        ) from error
 
 
 def _notes(dialect: Dialect, given: Given, names: list[str]) -> Iterator[Note]:
     if given.encoding is None and dialect.encoding == "cp1252":
-        yield Note("The file is not UTF-8 and is read as cp1252; --encoding sets another.")
+        yield Note("The file is not UTF-8 and is read as cp1252. Give --encoding if that is wrong.")
     if given.header is None and not dialect.header:
         yield Note(
-            "The first line holds numbers, so it is taken as data and columns are called "
-            "column_1, column_2, ...; give --header if it is a header.",
+            "The first line holds numbers, so it is taken as data, and columns are called "
+            "column_1, column_2, ... Give --header if it has the column names.",
             warning=True,
         )
     numbers = [quote(name) for name in names if NUMBER.fullmatch(name.strip())]
     if given.header is None and dialect.header and numbers:
         yield Note(
-            f"The first line is taken as names of columns, though there are numbers in it "
-            f"({list_names(numbers)}); --no-header takes it as data."
+            f"The first line is taken as column names, although it has numbers in it "
+            f"({list_names(numbers)}). Give --no-header if it is data."
         )
     if given.delimiter is None and dialect.delimiter == BLANKS:
-        yield Note("Cells are cut at blanks; --delimiter sets another sign.")
+        yield Note("Cells are separated at blanks. Give --delimiter if that is wrong.")
     if given.decimal is None and dialect.decimal == ",":
-        yield Note("Numbers are read with a decimal comma; --decimal . changes that.")
+        yield Note("Numbers are read with a decimal comma. Give --decimal . if that is wrong.")
