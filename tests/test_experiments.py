@@ -488,6 +488,17 @@ def test_a_digest_of_code_sees_what_is_reached_and_no_comments():
     assert not any(" at 0x" in text for text in found.values())  # the same in every process
 
 
+def test_results_depend_on_what_a_fit_reaches_and_on_no_other_module():
+    reached = fingerprint.reached_modules()
+    kernels = ("single", "lanes", "completing", "levels", "factors")
+    names = ("plan.forests", "solvers.paper", "em.run", "starts.kmeans", "density.conditional")
+    for name in (*names, "structures.regularizer", *(f"kernels.{each}" for each in kernels)):
+        assert f"gapmix.{name}" in reached
+    rooms = {name.split(".")[1] for name in reached}
+    assert not rooms & {"heads", "selection", "estimators", "engines", "storage", "wording"}
+    assert not {f"gapmix.kernels.{each}" for each in ("growing", "boosted", "twins")} & set(reached)
+
+
 def test_half_a_file_is_no_result(tmp_path):
     cell = store.Cell("test", {"i": 1}, count_calls)
     path = store.path_of(cell, tmp_path)
