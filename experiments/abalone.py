@@ -7,7 +7,6 @@ Run as `python -m experiments.abalone [--tiny | --full] [--only PART [--again]]`
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,10 @@ from benchmarks.data import load_abalone
 from experiments import abalone_figures, page
 from experiments.abalone_data import split
 from experiments.abalone_work import (
+    AXES,
     CLASSIFIER,
     DISCARD,
     FILLINGS,
-    FOREST,
-    ITERATIVE,
     LEARNERS,
     MEAN,
     MIXTURE,
@@ -41,9 +39,9 @@ from experiments.abalone_work import (
 )
 from experiments.command import Order, read_order
 from experiments.outputs import keep_earlier, tell_made, write_csv, write_figure, write_json
-from experiments.profiles import RIDGES, Abalone, widen
+from experiments.profiles import Abalone
 from experiments.statistics import Difference, compare, holm, p_value, repeats_half_width
-from experiments.store import Cell, load, run, unique, work
+from experiments.store import Cell, Result, load, run, unique, work
 
 PARTS = ("fill", "learn", "varied")
 ALONE = "mixture alone"
@@ -61,13 +59,13 @@ def main(arguments: list[str] | None = None) -> None:
     varied = {
         name: [
             mixture_cell(profile, profile.varied_proportion, r, **changes)
-            for r in range(profile.repeats)
+            for r in range(profile.varied_repeats)
         ]
         for name, changes in VARIED.items()
     }
-    lists = {name: cells_of_lists(order, *name) for name in product(LEARNERS, (MIXTURE, MEAN))}
+    whole = {learner: cells_of_whole(order, learner) for learner in LEARNERS}
     changed = [cell for cells in varied.values() for cell in cells]
-    changed += [cell for pairs in lists.values() for pair in pairs for cell in pair]
+    changed += [cell for pairs in whole.values() for pair in pairs for cell in pair]
     parts = {"fill": unique(fills), "learn": unique(learns), "varied": unique(changed)}
     finished = {}
     for part, cells in parts.items():
@@ -94,47 +92,49 @@ def main(arguments: list[str] | None = None) -> None:
             for p in profile.proportions
             if p > 0
         }
-        done = [work(cell, order.cache) for part in ("fill", "learn") for cell in parts[part]]
-        summary["made"] = tell_made(done)
     if finished["varied"]:
         found = {name: [work(c, order.cache) for c in cells] for name, cells in varied.items()}
         summary["varied"] = write_varied(order, found)
-        summary["lists"] = write_lists(order, lists)
+        if profile.whole_repeats:
+            summary["whole"] = write_whole(order, whole)
+    summary["made"] = {
+        part: tell_made([work(cell, order.cache) for cell in parts[part]])
+        for part, is_finished in finished.items()
+        if is_finished
+    }
     path = order.output / "abalone-summary.json"
-    earlier = keep_earlier(path, ("varied", "lists"))
-    earlier.pop("made", None)  # all of it is of one run
+    earlier = keep_earlier(path, ("varied", "whole"))
+    made = earlier.pop("made", {})
+    if "varied" in made:
+        summary["made"] = {"varied": made["varied"]} | summary["made"]
     write_json({**configuration(order), **earlier, **summary}, path)
     page.write(order.profile, order.output)
 
 
-def cells_of_lists(order: Order, learner: str, filling: str) -> list[tuple[Cell, Cell]]:
-    """Return for every repeat a learner with the lists of the profile, and with longer ones."""
+def cells_of_whole(order: Order, learner: str) -> list[tuple[Cell, Cell]]:
+    """Return for some repeats a learner gone through step by step, and with all settings tried."""
     profile = order.profile.abalone
+    place = (learner, MIXTURE, profile.varied_proportion)
     return [
         (
-            learn_cell(profile, learner, filling, profile.varied_proportion, r, order.cache),
-            learn_cell(widen(profile), learner, filling, profile.varied_proportion, r, order.cache),
+            learn_cell(profile, *place, r, order.cache),
+            learn_cell(profile, *place, r, order.cache, whole=True),
         )
-        for r in range(profile.repeats)
+        for r in range(profile.whole_repeats)
     ]
 
 
-def used_imputers(profile: Abalone) -> dict[str, tuple[str, ...]]:
-    """Return the imputers of a profile, each with its fillings."""
-    others = () if profile.with_others else (ITERATIVE, FOREST)
-    return {name: options for name, options in FILLINGS.items() if name not in others}
-
-
 def is_judged(name: str, p: float, profile: Abalone) -> bool:
-    """Tell whether an imputer, or its filling, has a place at a share; the dearest has but one."""
-    return name not in (MIXTURE_ALL, *FILLINGS[MIXTURE_ALL]) or p == profile.varied_proportion
+    """Tell whether an imputer, or its filling, has a place at a share; our own have but one."""
+    ours = (MIXTURE_ALL, *FILLINGS[MIXTURE_ALL], MIXTURE_SEEING, *FILLINGS[MIXTURE_SEEING])
+    return name not in ours or p == profile.varied_proportion
 
 
 def plan_cells(order: Order) -> tuple[list[Cell], list[Cell]]:
     """Return what is filled, and what is learned from it."""
     profile = order.profile.abalone
     repeats = range(profile.repeats)
-    fillings = [f for options in used_imputers(profile).values() for f in options]
+    fillings = [f for options in FILLINGS.values() for f in options]
     fills = [fill_cell(profile, f, 0.0, r) for r in repeats for f in ("none", MIXTURE)]
     learns = []
     for r in repeats:
@@ -194,7 +194,7 @@ def collect(order: Order) -> Errors:
 
     for p in profile.proportions:
         for learner in LEARNERS:
-            for imputer in used_imputers(profile):
+            for imputer in FILLINGS:
                 if is_judged(imputer, p, profile):
                     errors[learner, imputer, p] = best(learner, imputer, p)
         alone = [
@@ -225,12 +225,11 @@ def curve(errors: Errors, learner: str, imputer: str, shares: tuple[float, ...])
 def write_learned(order: Order, errors: Errors) -> dict[str, Any]:
     """Write figures 2 and 3 and their numbers; return the differences that decide claims."""
     shares, out, beside = order.profile.abalone.proportions, order.output, configuration(order)
-    used = used_imputers(order.profile.abalone)
     figure2 = {
         learner: {
             imputer: curve(errors, learner, imputer, shares)
-            for imputer in used
-            if imputer not in (DISCARD, MIXTURE_ALL)
+            for imputer in FILLINGS
+            if imputer not in (DISCARD, MIXTURE_ALL, MIXTURE_SEEING)
         }
         for learner in LEARNERS
     }
@@ -258,7 +257,7 @@ def compare_all(errors: Errors, profile: Abalone) -> dict[str, list[dict[str, An
     full = [p for p in some if len(errors[LEARNERS[0], DISCARD, p]) == profile.repeats]
     pairs: list[tuple[str, tuple[str, str], tuple[str, str], list[float]]] = []
     for learner in LEARNERS:
-        for other in used_imputers(profile):
+        for other in FILLINGS:
             if other not in (MIXTURE, DISCARD):
                 name = f"mixture against {other}"
                 where = [p for p in some if is_judged(other, p, profile)]
@@ -268,7 +267,8 @@ def compare_all(errors: Errors, profile: Abalone) -> dict[str, list[dict[str, An
             pairs.append((name, (learner, other), (learner, MEAN), some))
         for imputer, name in ((MIXTURE, ""), (MIXTURE_SEEING, ", target seen")):
             name = f"discriminant{name} against mixture alone"
-            pairs.append((name, (learner, imputer), (ALONE, ALONE), list(profile.proportions)))
+            where = [p for p in profile.proportions if is_judged(imputer, p, profile)]
+            pairs.append((name, (learner, imputer), (ALONE, ALONE), where))
         pairs.append((f"mixture against {DISCARD}", (learner, MIXTURE), (learner, DISCARD), full))
         own = f"{learner}, {BY_VALUE}"
         for other in JUDGED_BY_VALUE[1:]:
@@ -308,8 +308,7 @@ def write_filled(order: Order) -> list[dict[str, Any]]:
     profile, cache = order.profile.abalone, order.cache
     rows = []
     for p in profile.proportions:
-        used = used_imputers(profile)
-        names = [f for name, options in used.items() if name != DISCARD for f in options]
+        names = [f for name, options in FILLINGS.items() if name != DISCARD for f in options]
         for filling in [f for f in names if p > 0 and is_judged(f, p, profile)]:
             means = []
             for r in range(profile.repeats):
@@ -335,6 +334,7 @@ def write_chosen(order: Order) -> dict[str, Any]:
     """Write every setting that validation rows chose; return how many are at the end of a list."""
     profile, cache = order.profile.abalone, order.cache
     rows = []
+    learned: dict[str, list[Result]] = {learner: [] for learner in LEARNERS}
     for p in profile.proportions:
         for r in range(profile.repeats):
             tried = work(mixture_cell(profile, p, r), cache)["table"]
@@ -343,25 +343,39 @@ def write_chosen(order: Order) -> dict[str, Any]:
             rows.append({"learner": ALONE, "filling": "none", "proportion": p, "repeat": r})
             rows[-1] |= {"chosen": " ".join(f"{v:g}" for v in setting), "test": best["test_mse"]}
             for learner in LEARNERS:
-                for f in [f for fs in used_imputers(profile).values() for f in fs]:
+                for f in [f for fs in FILLINGS.values() for f in fs]:
                     if not is_judged(f, p, profile):
                         continue
                     result = work(learn_cell(profile, learner, f, p, r, cache), cache)
                     if "chosen" not in result:
                         continue
+                    learned[learner].append(result)
                     rows.append({"learner": learner, "filling": f, "proportion": p, "repeat": r})
                     rows[-1]["chosen"] = " ".join(str(value) for value in result["chosen"])
                     rows[-1]["test"] = float(result["test_errors"].mean())
     write_csv(rows, order.output / "abalone-chosen.csv", configuration(order))
     alone = [row["chosen"].split() for row in rows if row["learner"] == ALONE]
-    sizes = [int(size) for size, _ in alone]
-    ends = profile.sizes[0], profile.sizes[-1]
+    sizes, loads = [int(size) for size, _ in alone], [load for _, load in alone]
     return {
         "n": len(alone),
         "sizes": {str(size): sizes.count(size) for size in profile.sizes},
-        "at_ends": sum(size in ends for size in sizes),
-        "loadings": {f"{v:g}": [s for _, s in alone].count(f"{v:g}") for v in profile.loadings},
+        "loadings": {f"{v:g}": loads.count(f"{v:g}") for v in profile.loadings},
+        "learners": {learner: count_ends(results) for learner, results in learned.items()},
     }
+
+
+def count_ends(results: list[Result]) -> dict[str, Any]:
+    """Return how often each value was chosen that is at an end of the paper's list of it."""
+    at_ends: dict[str, int] = {}
+    for result in results:
+        name, *rest = result["chosen"]
+        axes = AXES.get(name, AXES["network"])
+        values = rest if name in AXES else result["chosen"]
+        for axis in result["ends"]:
+            key = f"{name + ', ' if name in AXES else ''}{axes[axis]} {values[axis]:g}"
+            at_ends[key] = at_ends.get(key, 0) + 1
+    tried = float(np.mean([result["n_tried"] for result in results]))
+    return {"n": len(results), "tried": tried, "at_ends": at_ends}
 
 
 def write_varied(order: Order, found: dict[str, list[Any]]) -> list[dict[str, Any]]:
@@ -399,22 +413,24 @@ def chosen_by_likelihood(results: list[Any], base: np.ndarray) -> dict[str, Any]
     }
 
 
-def write_lists(
-    order: Order, lists: dict[tuple[str, str], list[tuple[Cell, Cell]]]
-) -> list[dict[str, Any]]:
-    """Write what longer lists of the learners' settings change."""
-    wide = widen(order.profile.abalone)
-    n_settings = {"network": len(wide.settings), "kernel ridge": len(wide.kernels) * len(RIDGES)}
+def write_whole(order: Order, whole: dict[str, list[tuple[Cell, Cell]]]) -> list[dict[str, Any]]:
+    """Write what trying the paper's whole lists changes."""
     rows = []
-    for (learner, filling), pairs in lists.items():
+    for learner, pairs in whole.items():
         found = [[work(cell, order.cache) for cell in pair] for pair in pairs]
-        short, long = (np.array([pair[i]["test_errors"] for pair in found]) for i in (0, 1))
-        difference = compare(long, short)
-        row = {"learner": learner, "filling": filling, "settings": n_settings[learner]}
+        steps, every = (np.array([pair[i]["test_errors"] for pair in found]) for i in (0, 1))
+        difference = compare(every, steps)
+        tried = [float(np.mean([pair[i]["n_tried"] for pair in found])) for i in (0, 1)]
+        row = {"learner": learner, "tried_by_steps": tried[0], "tried_in_all": tried[1]}
         row |= {"difference": difference.mean, "half_width": difference.half}
-        row["chosen"] = "; ".join(" ".join(map(str, pair[1]["chosen"])) for pair in found)
+        row["same"] = sum(pair[0]["chosen"] == pair[1]["chosen"] for pair in found)
+        row["repeats"] = len(found)
+        lower = [pair[1]["validation_mse"] / pair[0]["validation_mse"] - 1 for pair in found]
+        row["validation_change"] = float(np.mean(lower))
+        for i, name in enumerate(("by_steps", "in_all")):
+            row[name] = "; ".join(" ".join(map(str, pair[i]["chosen"])) for pair in found)
         rows.append(row)
-    write_csv(rows, order.output / "abalone-lists.csv", configuration(order))
+    write_csv(rows, order.output / "abalone-whole.csv", configuration(order))
     return rows
 
 

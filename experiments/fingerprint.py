@@ -20,7 +20,7 @@ from typing import Any
 import gapmix
 
 FIT = "gapmix.fitting.whole"
-# These make no number: words, files, the list of kernels, and what stands in where Numba is missing.
+# These make no number: words, files, the list of kernels, what stands in for a missing Numba.
 BESIDE = r"gapmix\.(wording|storage.*|kernels|kernels\.twins)"
 OURS = ("experiments.", "benchmarks.problems", "benchmarks.data")
 ELSE = ("experiments.store",)  # it keeps results and makes none

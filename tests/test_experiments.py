@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ from experiments import (
     abalone,
     abalone_data,
     abalone_work,
+    descent,
     fingerprint,
     imputers,
     kernel_ridge,
@@ -127,14 +129,31 @@ def test_abalone_has_the_papers_split_and_gaps():
         assert not np.array_equal(hidden, np.isnan(abalone_data.make_table(0.3, 1).x))
 
 
-def test_the_full_profile_has_the_papers_grids():
-    full = profiles.FULL
-    assert len(set(full.abalone.settings)) == 384
-    assert len(set(full.abalone.kernels)) * len(profiles.RIDGES) == 225
+def test_the_profiles_have_the_papers_grids():
+    full, quick = profiles.FULL, profiles.QUICK
+    for abalone_ in (full.abalone, quick.abalone):
+        assert math.prod(map(len, abalone_.network)) == 384
+        assert sum(math.prod(map(len, own)) for own in abalone_.kernels.values()) == 225
     grid = full.mnist.grid
     assert (len(grid.sizes), len(grid.kept), len(grid.seeds)) == (10, 3, 5)
-    assert set(profiles.QUICK.abalone.settings) <= set(full.abalone.settings)
-    assert set(profiles.QUICK.abalone.kernels) <= set(full.abalone.kernels)
+    assert min(full.abalone.repeats, quick.abalone.repeats, len(quick.mnist.timed_digits)) >= 3
+
+
+@pytest.mark.parametrize("goal", [(0, 0), (4, 2), (2, 1), (0, 2)])
+def test_a_descent_ends_where_no_neighbour_is_better(goal):
+    lists = (list("abcde"), [1, 2, 3])
+
+    def value(place):
+        return sum(abs(i - j) for i, j in zip(place, goal, strict=True))
+
+    found = descent.descend(lists, ["c", 2], value)
+    assert found.best == goal == descent.try_all(lists, value).best
+    assert set(descent.around(goal, lists)) <= found.known.keys()
+    assert len(descent.try_all(lists, value).known) == 15
+    assert descent.values_at(lists, (4, 0)) == ["e", 1]
+    assert abalone_work.find_ends(goal, lists) == [
+        i for i in (0, 1) if goal[i] in ((0, 4), (0, 2))[i]
+    ]
 
 
 # ------------------------------------------------------------------------ learners
@@ -222,11 +241,11 @@ def test_training_stops_without_gain_and_when_it_diverges():
 def test_kernel_ridge_is_scikit_learns(kernel, theirs):
     x, y = make_rows()
     new = make_rows(seed=3)[0]
-    decays = np.array([1e-2, 1.0])
-    ours = kernel_ridge.gram(kernel, new, x) @ kernel_ridge.solve(kernel, x, y, decays)
-    for i, decay in enumerate(decays):
+    for decay in (1e-2, 1.0):
+        coefficients = kernel_ridge.solve(kernel_ridge.gram(kernel, x, x), y, decay)
         expected = KernelRidge(alpha=decay, **theirs).fit(x, y).predict(new)
-        assert ours[:, i] == pytest.approx(expected, rel=1e-7, abs=1e-9)
+        ours = kernel_ridge.gram(kernel, new, x) @ coefficients
+        assert ours == pytest.approx(expected, rel=1e-7, abs=1e-9)
 
 
 @pytest.mark.parametrize("k", [1, 4])
@@ -291,11 +310,10 @@ def test_kernel_ridge_has_two_ways_that_agree():
     """Decays above and below the rounding errors of the Gram matrix go different ways."""
     x, y = make_rows()
     kernel = Kernel("polynomial", 10.0, 5)  # a matrix of some 1e9
-    decays = np.array([1e-12, 1e-3, 1e3])
-    ours = kernel_ridge.solve(kernel, x, y, decays)
     matrix = kernel_ridge.gram(kernel, x, x)
-    for i, decay in enumerate(decays):
-        away = matrix @ ours[:, i] + decay * ours[:, i] - y
+    for decay in (1e-12, 1e-3, 1e3):
+        ours = kernel_ridge.solve(matrix, y, decay)
+        away = matrix @ ours + decay * ours - y
         assert np.abs(away).max() < 1e-4 * np.abs(y).max()
 
 
@@ -315,7 +333,7 @@ def test_neighbours_of_the_paper_see_what_is_hidden():
 def test_sight_of_the_target_changes_training_rows_only():
     if has_data(data.load_abalone):
         table = abalone_data.make_table(0.5, 0, small=True)
-        choice = imputers.choose_mixture(table, [1, 2], [1e-2], [0], tol=1e-3)
+        choice = imputers.choose_mixture(table, [1, 2], [1e-2], [0], [1, 1e-2], tol=1e-3)
         assert [record["n_components"] for record in choice.table] == [1, 2]
         seen, unseen = (
             abalone_data.split(imputers.fill_mixture(table, choice.mixture, sees_target=sees))
@@ -547,7 +565,7 @@ def test_tiny_mnist_from_end_to_end(tmp_path):
         before, numbers = stamps(cache), read_numbers(output, "mnist-*.csv")
         mnist.main([*arguments, "--only", "timing", "--again"])
         changed = {path for path, at in stamps(cache).items() if before[path] != at}
-        assert {path.parent.name for path in changed} == {"mnist-timing"}
+        assert {path.parent.name for path in changed} == set(mnist_work.TIMED)
         assert read_numbers(output, "mnist-*.csv") == numbers
 
 
