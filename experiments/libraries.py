@@ -10,49 +10,42 @@ another library in its place.
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from benchmarks import machine
+from benchmarks.problems import FAMILIES
 from threadpoolctl import threadpool_limits
 
-from experiments import mnist_data, profiles
-from experiments.mnist_work import base_config, fit, make_model
 from experiments.outputs import RESULTS
+from experiments.pattern_work import time_iterations
 from experiments.statistics import mean_and_half
 from experiments.store import Cell, Result, read_lines, work
 from gapmix.plan import TreeOptions
 
-KIND = "mnist-library"
-DIGITS = (0, 3, 8)
+KIND = "library"
+SEEDS = (0, 1, 2)
 SOLVERS: dict[str, Any] = {"naive": "naive", "paper": TreeOptions("paper", max_cluster=None)}
 
 
 def library_cells(library: str) -> list[Cell]:
-    """Return the cells that time an iteration with this library, a digit each."""
-    one = {"n_components": 1, "kept": 1.0, "seed": 0, "library": library}
-    configs = [{**base_config(profiles.FULL.mnist, digit), **one} for digit in DIGITS]
+    """Return the cells that time an iteration with this library, a draw of squares each."""
+    configs = [{"family": "squares", "n": 1000, "seed": s, "library": library} for s in SEEDS]
     return [Cell(KIND, config, time_solvers, is_line=True) for config in configs]
 
 
 def time_solvers(config: dict[str, Any]) -> Result:
     """Return processor seconds of one iteration with each solver, on one thread."""
-    x = mnist_data.training(config["digit"], config["n_train"]).x
-    seconds = {}
+    observed = FAMILIES[config["family"]](np.random.default_rng(config["seed"]), config["n"])
     clock = machine.read_clock()
-    for name, solver in SOLVERS.items():
-        with threadpool_limits(1):
-            began, used = time.perf_counter(), time.process_time()
-            model = fit(make_model(config, solver=solver, n_jobs=1, max_iter=1, tol=0.0), x)
-            share = (time.process_time() - used) / (time.perf_counter() - began)
-        seconds[name] = min(1.0, share) * model.history_[0].seconds
-    return {"seconds": seconds, "others_cpu": machine.others_since(clock)}
+    with threadpool_limits(1):
+        timed = time_iterations(observed, SOLVERS)
+    return {**timed, "others_cpu": machine.others_since(clock)}
 
 
 def summarise(folder: Path) -> list[dict[str, Any]]:
-    """Return the speed-up over naive EM for each pattern, by library, mean over digits."""
+    """Return the speed-up over naive EM for each pattern, by library, mean over draws."""
     groups: dict[str, list[dict[str, float]]] = {}
     for record in read_lines(folder / f"{KIND}.jsonl").values():
         groups.setdefault(record["config"]["library"], []).append(record["result"]["seconds"])
@@ -64,7 +57,7 @@ def summarise(folder: Path) -> list[dict[str, Any]]:
             **mean_and_half([each["naive"] / each["paper"] for each in group]),
         }
         for library, group in groups.items()
-        if len(group) == len(DIGITS)
+        if len(group) == len(SEEDS)
     ]
 
 
@@ -73,7 +66,7 @@ def main() -> None:
     library = " ".join(sys.argv[1:]) or machine.blas()
     for cell in library_cells(library):
         found = work(cell, RESULTS / "full")
-        print(f"{library}, digit {cell.config['digit']}: {found['seconds']}", file=sys.stderr)
+        print(f"{library}, draw {cell.config['seed']}: {found['seconds']}", file=sys.stderr)
 
 
 if __name__ == "__main__":

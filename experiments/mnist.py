@@ -112,12 +112,10 @@ def main(arguments: list[str] | None = None) -> None:
         summary["classified"] = write_classified(order, classify, classified)  # type: ignore[arg-type]
     parts = {name: part for name, part in {"grid": fits, **found}.items() if part is not None}
     summary["made"] = {name: tell_made(part) for name, part in parts.items()}
-    if full and any(stored.values()):
-        summary["made"]["search (stored)"] = tell_made(as_cells(stored)[1])
     path = order.output / "mnist-summary.json"
     earlier = keep_earlier(path, LASTING)
     made = earlier.pop("made", {})
-    summary["made"] = {name: made[name] for name in PARTS if name in made} | summary["made"]
+    summary["made"] = made | summary["made"]
     write_json({**configuration(order), **earlier, **summary}, path)
     page.write(order.profile, order.output)
 

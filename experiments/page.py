@@ -184,8 +184,12 @@ def _left_of_abalone(study: Study) -> list[str]:
         f"Abalone: {len(a.proportions)} shares of gaps, {repeats} repeats. The paper's lists of "
         "settings are gone through step by step, to where no neighbour is better "
         "(`experiments/descent.py`), instead of trying all 384 networks and 225 kernel ridges for "
-        "every table, which would take days; what trying all of them changes is in the last table "
-        f"on Abalone. A network has at most {a.epochs} epochs.",
+        f"every table, which would take days. A network has at most {a.epochs} epochs."
+        + (
+            " What trying all of them changes is in the last table on Abalone."
+            if "whole" in study.abalone
+            else ""
+        ),
         f"Chosen mixtures of Abalone: components {sizes} (of {a.sizes[0]} to {a.sizes[-1]}); value "
         f"added to the diagonal {loads}. All chosen settings: `abalone-chosen.csv`.",
     ]

@@ -1,4 +1,4 @@
-"""How much is run: tiny (for tests), quick (`make experiments`), full (the paper's grids)."""
+"""How much is run: tiny (for tests), quick (`make experiments`), full (stored)."""
 
 from __future__ import annotations
 

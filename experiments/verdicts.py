@@ -239,8 +239,8 @@ def _library(libraries: list[dict[str, Any]] | None) -> Row:
     claim = [
         'the difference between machines "seemed to be due to implementations of the BLAS and '
         'LAPACK"',
-        "speed-up of `paper` over naive EM per pattern on one machine, one thread, with several "
-        "libraries",
+        "speed-up of `paper` over naive EM per pattern with several libraries on one machine; "
+        "5 x 5 squares missing in 1,000 rows of 28 x 28, one thread, three draws",
     ]
     if not libraries:
         return [*claim, PENDING, PENDING]
