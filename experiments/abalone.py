@@ -40,7 +40,14 @@ from experiments.abalone_work import (
 from experiments.command import Order, read_order
 from experiments.outputs import keep_earlier, tell_made, write_csv, write_figure, write_json
 from experiments.profiles import Abalone
-from experiments.statistics import Difference, compare, holm, p_value, repeats_half_width
+from experiments.statistics import (
+    Difference,
+    compare,
+    holm,
+    mean_and_half,
+    p_value,
+    repeats_half_width,
+)
 from experiments.store import Cell, Result, load, run, unique, work
 
 PARTS = ("fill", "learn", "varied")
@@ -403,12 +410,13 @@ def write_varied(order: Order, found: dict[str, list[Any]]) -> list[dict[str, An
 def chosen_by_likelihood(results: list[Any], base: np.ndarray) -> dict[str, Any]:
     """Return the row of the rule used for images: choose by validation likelihood."""
     chosen = [min(r["table"], key=lambda record: record["validation_nll"]) for r in results]
-    mean = float(np.mean([record["test_mse"] for record in chosen]))
+    errors = [record["test_mse"] for record in chosen]
+    difference = mean_and_half([a - b for a, b in zip(errors, base.mean(axis=1), strict=True)])
     return {
         "decision": "size by validation likelihood",
-        "mse_alone": mean,
-        "difference": mean - float(base.mean()),
-        "half_width": float("nan"),
+        "mse_alone": float(np.mean(errors)),
+        "difference": difference["mean"],
+        "half_width": difference["half"],
         "components": " ".join(str(record["n_components"]) for record in chosen),
     }
 

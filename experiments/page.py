@@ -69,7 +69,7 @@ def compose(study: Study, beside: Study | None, prefix: str) -> str:
         "Intervals are 95 %. On Abalone they cover the draw of the gaps, the starts of mixtures "
         "and networks (all drawn anew in every repeat) and the choice of test rows; differences "
         "are paired, first less second, in test error (the target has variance 1). *Sure* means "
-        "p < 0.05 after Holm's correction for all differences of the study at once.",
+        "p < 0.05 (Student's t) after Holm's correction for all differences of the study at once.",
         claims_table(study, beside),
         "## Which code made which number",
         *made_part(study, beside),
@@ -102,17 +102,23 @@ def claims_table(study: Study, beside: Study | None) -> str:
 
 def made_part(study: Study, beside: Study | None) -> list[str]:
     """Return which commit made each part, and how long that took."""
-    made: dict[str, Any] = {}
+    rows = []
     for each in (study, beside) if beside else (study,):
         name = each.profile.name
-        for part, value in each.mnist.get("made", {}).items():
-            made[f"{name}: MNIST, {part}"] = value
-        for part, value in each.abalone.get("made", {}).items():
-            made[f"{name}: Abalone, {part}"] = value
-    rows = [
-        [name, ", ".join(v["commits"]), str(v["cells"]), f"{v['processor_seconds'] / 60:.1f}"]
-        for name, v in made.items()
-    ]
+        studies = {"MNIST": each.mnist, "Abalone": each.abalone}
+        made = {
+            f"{name}: {which}, {part}": value
+            for which, summary in studies.items()
+            for part, value in summary.get("made", {}).items()
+        }
+        cells, seconds = (
+            sum(v[unit] for v in made.values()) for unit in ("cells", "processor_seconds")
+        )
+        rows += [
+            [part, ", ".join(v["commits"]), str(v["cells"]), f"{v['processor_seconds'] / 60:.1f}"]
+            for part, v in made.items()
+        ]
+        rows.append([f"{name}: all", "", str(cells), f"{seconds / 60:.1f}"])
     text = (
         "Results are stored by configuration and by a digest of the code that makes them, without "
         "comments (`experiments/fingerprint.py`); other code does them anew. A plus sign: the "
@@ -407,6 +413,4 @@ def filled(rows: list[dict[str, Any]]) -> str:
 
 def signed(mean: float, half: float) -> str:
     """Return a difference with its interval."""
-    if half != half:
-        return f"{mean:+.4f}"
     return f"{mean:+.4f} ± {half:.4f}"

@@ -11,10 +11,11 @@ LEVEL = 0.95
 
 
 class Difference(NamedTuple):
-    """A mean difference and half the width of its 95 % interval."""
+    """A mean difference, half the width of its 95 % interval, and its degrees of freedom."""
 
     mean: float
     half: float
+    freedom: float = np.inf
 
     @property
     def below(self) -> bool:
@@ -27,24 +28,33 @@ class Difference(NamedTuple):
         return self.mean - self.half > 0
 
 
-def half_width(errors: np.ndarray) -> float:
-    """Return half the 95 % interval of the mean of (repeats, rows).
+def measure_spread(errors: np.ndarray) -> tuple[float, float]:
+    """Return the standard error of the mean of (repeats, rows), and its degrees of freedom.
 
-    Two things could have come out differently: the gaps (repeats; Student's t) and the test rows,
-    which all repeats share (normal). Their variances add.
+    Two things could have come out differently: the gaps (repeats) and the test rows, which all
+    repeats share. Their variances add; degrees of freedom are Satterthwaite's.
     """
     n_repeats, n_rows = errors.shape
-    rows = errors.mean(axis=0).std(ddof=1) / np.sqrt(n_rows) * stats.norm.ppf(0.5 + LEVEL / 2)
-    if n_repeats == 1:
-        return float(rows)
-    spread = errors.mean(axis=1).std(ddof=1) / np.sqrt(n_repeats)
-    return float(np.hypot(rows, spread * stats.t.ppf(0.5 + LEVEL / 2, n_repeats - 1)))
+    parts = [(errors.mean(axis=0).var(ddof=1) / n_rows, n_rows - 1)]
+    if n_repeats > 1:
+        parts.append((errors.mean(axis=1).var(ddof=1) / n_repeats, n_repeats - 1))
+    total = sum(variance for variance, _ in parts)
+    if total == 0:
+        return 0.0, np.inf
+    return float(np.sqrt(total)), float(total**2 / sum(v**2 / n for v, n in parts))
+
+
+def half_width(errors: np.ndarray) -> float:
+    """Return half the 95 % interval of the mean of (repeats, rows)."""
+    error, freedom = measure_spread(errors)
+    return float(error * stats.t.ppf(0.5 + LEVEL / 2, freedom))
 
 
 def compare(first: np.ndarray, second: np.ndarray) -> Difference:
     """Return how much lower (negative) the first errors are, (repeats, rows) each, pairwise."""
     difference = first - second
-    return Difference(float(difference.mean()), half_width(difference))
+    freedom = measure_spread(difference)[1]
+    return Difference(float(difference.mean()), half_width(difference), freedom)
 
 
 def repeats_half_width(errors: np.ndarray) -> float:
@@ -60,8 +70,8 @@ def p_value(difference: Difference) -> float:
     """Return the two-sided p-value that goes with the interval of a difference."""
     if difference.half == 0:
         return 0.0 if difference.mean else 1.0
-    z = abs(difference.mean) / difference.half * stats.norm.ppf(0.5 + LEVEL / 2)
-    return float(2.0 * stats.norm.sf(z))
+    t = abs(difference.mean) / difference.half * stats.t.ppf(0.5 + LEVEL / 2, difference.freedom)
+    return float(2.0 * stats.t.sf(t, difference.freedom))
 
 
 def holm(p_values: list[float]) -> list[float]:
