@@ -45,7 +45,6 @@ from experiments.statistics import (
     compare,
     holm,
     mean_and_half,
-    p_value,
     repeats_half_width,
 )
 from experiments.store import Cell, Result, load, run, unique, work
@@ -306,7 +305,7 @@ def as_record(a: tuple[str, str], b: tuple[str, str], p: float, errors: Errors) 
         "difference": difference.mean,
         "half_width": difference.half,
         "second_error": level,
-        "p_value": p_value(difference),
+        "p_value": difference.p_value,
     }
 
 

@@ -40,7 +40,7 @@ from experiments.mnist_work import (
 from experiments.outputs import keep_earlier, tell_made, write_csv, write_figure, write_json
 from experiments.pattern_work import pattern_cells
 from experiments.search import Setting
-from experiments.statistics import Difference, compare, half_width
+from experiments.statistics import compare, half_width
 from experiments.store import Cell, Result, load, name_of, run, run_for
 
 LASTING = ("filled", "classifier", "n_test", "classified", "varied", "timing", "patterns")
@@ -259,7 +259,7 @@ def write_digits(
     filled = {
         name: {
             "rmse": root_mean(values),
-            "difference": mean_half(compare(errors["mixture"][None], values[None])),
+            "difference": compare(errors["mixture"][None], values[None])._asdict(),
         }
         for name, values in errors.items()
     }
@@ -271,11 +271,6 @@ def write_digits(
     write_csv(classifier, out / "mnist-classifier.csv", beside)
     n_test = len(results[0]["score_complete"])
     return {"filled": filled, "classifier": wrong, "n_test": n_test}
-
-
-def mean_half(difference: Difference) -> dict[str, float]:
-    """Return a difference and half its interval, as they are written."""
-    return {"mean": difference.mean, "half": difference.half}
 
 
 def misclassified(profile: profiles.Mnist, scores: list[np.ndarray]) -> dict[str, float]:
