@@ -1,7 +1,7 @@
 """Experiment 2 of the paper: regression on Abalone with more and more inputs missing.
 
 Parts: `fill` fills every draw of gaps in every way; `learn` trains the two learners on each;
-`varied` changes what the paper leaves open.
+`varied` changes what the paper leaves open; `whole` tries all of the paper's settings on some.
 Run as `python -m experiments.abalone [--tiny | --full] [--only PART [--again]]`.
 """
 
@@ -49,7 +49,7 @@ from experiments.statistics import (
 )
 from experiments.store import Cell, Result, load, run, unique, work
 
-PARTS = ("fill", "learn", "varied")
+PARTS = ("fill", "learn", "varied", "whole")
 ALONE = "mixture alone"
 BY_VALUE = "by value"  # gaps that are not at random
 JUDGED_BY_VALUE = (MIXTURE, MEAN, NEIGHBOURS_FAIR)
@@ -71,8 +71,9 @@ def main(arguments: list[str] | None = None) -> None:
     }
     whole = {learner: cells_of_whole(order, learner) for learner in LEARNERS}
     changed = [cell for cells in varied.values() for cell in cells]
-    changed += [cell for pairs in whole.values() for pair in pairs for cell in pair]
-    parts = {"fill": unique(fills), "learn": unique(learns), "varied": unique(changed)}
+    every = [cell for pairs in whole.values() for pair in pairs for cell in pair]
+    kinds = {"fill": fills, "learn": learns, "varied": changed, "whole": every}
+    parts = {part: unique(cells) for part, cells in kinds.items() if cells}
     finished = {}
     for part, cells in parts.items():
         if part in order.parts:
@@ -101,18 +102,23 @@ def main(arguments: list[str] | None = None) -> None:
     if finished["varied"]:
         found = {name: [work(c, order.cache) for c in cells] for name, cells in varied.items()}
         summary["varied"] = write_varied(order, found)
-        if profile.whole_repeats:
-            summary["whole"] = write_whole(order, whole)
+    done = {
+        learner: pairs
+        for learner, pairs in whole.items()
+        if pairs and all(load(cell, order.cache) for pair in pairs for cell in pair)
+    }
+    used = {part: cells for part, cells in parts.items() if finished[part]}
+    if done:
+        summary["whole"] = write_whole(order, done)
+        used["whole"] = [cell for pairs in done.values() for pair in pairs for cell in pair]
     summary["made"] = {
-        part: tell_made([work(cell, order.cache) for cell in parts[part]])
-        for part, is_finished in finished.items()
-        if is_finished
+        part: tell_made([work(cell, order.cache) for cell in cells]) for part, cells in used.items()
     }
     path = order.output / "abalone-summary.json"
     earlier = keep_earlier(path, ("varied", "whole"))
     made = earlier.pop("made", {})
-    if "varied" in made:
-        summary["made"] = {"varied": made["varied"]} | summary["made"]
+    made = {part: made[part] for part in ("varied", "whole") if part in made}
+    summary["made"] = made | summary["made"]
     write_json({**configuration(order), **earlier, **summary}, path)
     page.write(order.profile, order.output)
 

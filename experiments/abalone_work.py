@@ -99,6 +99,8 @@ def mixture_cell(
         **OPEN,
         **changes,
     }
+    if "loadings" in changes:  # one of them
+        config["start"] = [profile.start[0], *changes["loadings"]]
     return Cell("abalone-mixture", config, fit_mixture)
 
 

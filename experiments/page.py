@@ -69,7 +69,8 @@ def compose(study: Study, beside: Study | None, prefix: str) -> str:
         "Intervals are 95 %. On Abalone they cover the draw of the gaps, the starts of mixtures "
         "and networks (all drawn anew in every repeat) and the choice of test rows; differences "
         "are paired, first less second, in test error (the target has variance 1). *Sure* means "
-        "p < 0.05 (Student's t) after Holm's correction for all differences of the study at once.",
+        "p < 0.05 (Student's t) after Holm's correction for all differences of the study at once; "
+        "from three repeats, as in the quick profile, hardly any can be sure.",
         claims_table(study, beside),
         "## Which code made which number",
         *made_part(study, beside),
