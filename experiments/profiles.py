@@ -88,7 +88,7 @@ class Profile(NamedTuple):
 _SEEDS = (0, 1, 2, 3, 4)
 _ABALONE = Abalone(
     proportions=(0.0, 0.1, 0.3, 0.5, 0.7),
-    repeats=8,
+    repeats=5,
     sizes=(1, 2, 3, 4, 6, 8, 12, 16, 24),
     loadings=(0.0, 1e-4, 1e-3, 1e-2, 1e-1),
     start=(6, 1e-3),
