@@ -84,7 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
     summary: dict[str, Any] = {"data": load_abalone().source}
     if finished["fill"] and finished["learn"]:
         errors = collect(order)
-        summary["claims"] = write_learned(order, errors)
+        summary |= write_learned(order, errors)
         summary["filled"] = write_filled(order)
         summary["chosen"] = write_chosen(order)
         summary["no_donor"] = {
@@ -257,14 +257,21 @@ def write_learned(order: Order, errors: Errors) -> dict[str, Any]:
     ]
     rows += [{"learner": "none", "imputer": ALONE, **point} for point in figure3[ALONE]]
     write_csv(rows, out / "abalone-curves.csv", beside)
-    claims = compare_all(errors, order.profile.abalone)
+    claims, means = compare_all(errors, order.profile.abalone)
     flat = [{"claim": name, **record} for name, records in claims.items() for record in records]
     write_csv(flat, out / "abalone-differences.csv", beside)
-    return claims
+    rows = [{"claim": name, **record} for name, record in means.items()]
+    write_csv(rows, out / "abalone-means.csv", beside)
+    return {"claims": claims, "means": means}
 
 
-def compare_all(errors: Errors, profile: Abalone) -> dict[str, list[dict[str, Any]]]:
-    """Return the differences behind every claim, with p-values corrected for their number."""
+def compare_all(
+    errors: Errors, profile: Abalone
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, dict[str, Any]]]:
+    """Return the differences behind every claim, by place and in the mean over its places.
+
+    P-values are corrected for the number of all places, and of all means.
+    """
     some = [p for p in profile.proportions if p > 0]
     full = [p for p in some if len(errors[LEARNERS[0], DISCARD, p]) == profile.repeats]
     pairs: list[tuple[str, tuple[str, str], tuple[str, str], list[float]]] = []
@@ -290,13 +297,27 @@ def compare_all(errors: Errors, profile: Abalone) -> dict[str, list[dict[str, An
         name = f"classes: mixture against {other}"
         pairs.append((name, (CLASSIFIER, MIXTURE), (CLASSIFIER, other), some))
     claims: dict[str, list[dict[str, Any]]] = {}
+    differences: dict[str, list[np.ndarray]] = {}
     for name, a, b, where in pairs:
-        records = [as_record(a, b, p, errors) for p in where]
-        claims[name] = claims.get(name, []) + records
-    everything = [record for records in claims.values() for record in records]
-    for record, p in zip(everything, holm([r["p_value"] for r in everything]), strict=True):
+        claims.setdefault(name, []).extend(as_record(a, b, p, errors) for p in where)
+        differences.setdefault(name, []).extend(errors[*a, p] - errors[*b, p] for p in where)
+    correct([record for records in claims.values() for record in records])
+    means = {name: mean_record(each) for name, each in differences.items() if each}
+    correct(list(means.values()))
+    return claims, means
+
+
+def mean_record(differences: list[np.ndarray]) -> dict[str, Any]:
+    """Return the mean of differences in several places, each (repeats, rows)."""
+    mean = np.mean(differences, axis=0)
+    found = compare(mean, np.zeros_like(mean))
+    return {"difference": found.mean, "half_width": found.half, "p_value": found.p_value}
+
+
+def correct(records: list[dict[str, Any]]) -> None:
+    """Add p-values that are corrected for the number of records."""
+    for record, p in zip(records, holm([r["p_value"] for r in records]), strict=True):
         record["p_corrected"] = p
-    return claims
 
 
 def as_record(a: tuple[str, str], b: tuple[str, str], p: float, errors: Errors) -> dict[str, Any]:

@@ -69,8 +69,9 @@ def compose(study: Study, beside: Study | None, prefix: str) -> str:
         "Intervals are 95 %. On Abalone they cover the draw of the gaps, the starts of mixtures "
         "and networks (all drawn anew in every repeat) and the choice of test rows; differences "
         "are paired, first less second, in test error (the target has variance 1). *Sure* means "
-        "p < 0.05 (Student's t) after Holm's correction for all differences of the study at once; "
-        "from three repeats, as in the quick profile, hardly any can be sure.",
+        "p < 0.05 (Student's t) after Holm's correction, for all differences of the study at once, "
+        "and for all means over the places (shares of gaps, learners) of a claim. From three "
+        "repeats, as in the quick profile, hardly a single place can be sure.",
         claims_table(study, beside),
         "## Which code made which number",
         *made_part(study, beside),

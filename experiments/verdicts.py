@@ -46,6 +46,20 @@ def judge(records: Records) -> str:
     return "**not shown**" if not above else "**contradicted in part**"
 
 
+def judge_in_all(records: Records, mean: dict[str, Any]) -> str:
+    """Return the verdict by place, or that by the mean over places where this says more.
+
+    It does where the mean is sure, and no place is surely the other way.
+    """
+    verdict, (below, above) = judge(records), count_sure(records)
+    is_below = mean["difference"] < 0
+    n_same, n_other = (below, above) if is_below else (above, below)
+    if not is_sure(mean) or n_other or n_same == len(records):
+        return verdict
+    word = "confirmed" if is_below else "contradicted"
+    return f"**{word}** in the mean; sure by itself in {n_same} of {len(records)} places"
+
+
 def is_sure(record: dict[str, Any]) -> bool:
     """Tell whether a difference is sure, after correction for the number of comparisons."""
     if "p_corrected" in record:
@@ -68,14 +82,14 @@ def show(record: dict[str, Any]) -> str:
     )
 
 
-def describe(records: Records) -> str:
-    """Return the range of differences and how many are sure."""
+def describe(records: Records, mean: dict[str, Any]) -> str:
+    """Return the mean difference, the range of differences and how many are sure."""
     below, above = count_sure(records)
     low = min(records, key=lambda r: r["difference"])
     high = max(records, key=lambda r: r["difference"])
     return (
-        f"differences from {show(low)} to {show(high)}; surely lower in {below}, surely higher in "
-        f"{above} of {len(records)} places"
+        f"{mean['difference']:+.3f} ± {mean['half_width']:.3f} in the mean, from {show(low)} to "
+        f"{show(high)}; surely lower in {below}, surely higher in {above} of {len(records)} places"
     )
 
 
@@ -418,9 +432,10 @@ def abalone_claims(summary: dict[str, Any]) -> list[Row]:
         elif not claims.get(key):
             rows.append([words, reading, "no share of gaps leaves enough", "**not shown**"])
         else:
-            rows.append([words, reading, describe(claims[key]), judge(claims[key])])
+            given = claims[key], summary["means"][key]
+            rows.append([words, reading, describe(*given), judge_in_all(*given)])
     further = [_neighbours_fade(claims, name) for name in (NEIGHBOURS, NEIGHBOURS_WHOLE)]
-    return [*rows[:4], *further, _greatly(claims), *rows[4:]]
+    return [*rows[:4], *further, _greatly(summary), *rows[4:]]
 
 
 def _neighbours_fade(claims: dict[str, Any] | None, name: str) -> Row:
@@ -448,18 +463,19 @@ def _neighbours_fade(claims: dict[str, Any] | None, name: str) -> Row:
     return [*claim, ours, verdict]
 
 
-def _greatly(claims: dict[str, Any] | None) -> Row:
+def _greatly(summary: dict[str, Any]) -> Row:
     claim = [
         'accuracy "can be greatly improved by a supervised learning step"',
         f"learner on filled rows against the mixture alone; great: {100 * GREAT:.0f} % less error",
     ]
-    if claims is None:
+    if "claims" not in summary:
         return [*claim, PENDING, PENDING]
-    records = claims["discriminant against mixture alone"]
+    key = "discriminant against mixture alone"
+    records, mean = summary["claims"][key], summary["means"][key]
     gains = [-r["difference"] / r["second_error"] for r in records]
     most = [(-r["difference"] + r["half_width"]) / r["second_error"] for r in records]
-    ours = f"{describe(records)}; gains of {100 * min(gains):.0f} to {100 * max(gains):.0f} %"
+    ours = f"{describe(records, mean)}; gains of {100 * min(gains):.0f} to {100 * max(gains):.0f} %"
     great = "great" if min(gains) >= GREAT else "but not greatly"
     if great != "great" and max(most) >= GREAT:
         great += " as far as means go"
-    return [*claim, ours, f"improved: {judge(records)}, {great}"]
+    return [*claim, ours, f"improved: {judge_in_all(records, mean)}, {great}"]

@@ -389,6 +389,22 @@ def test_a_corrected_p_value_decides_where_there_is_one():
     assert verdicts.judge([record | {"p_corrected": 0.01}]) == "**confirmed**"
 
 
+@pytest.mark.parametrize(
+    ("differences", "mean", "verdict"),
+    [
+        ((-0.1, -0.2, -1), -1, "**confirmed** in the mean; sure by itself in 1 of 3 places"),
+        ((0.1, 0.2, 0.1), 1, "**contradicted** in the mean; sure by itself in 0 of 3 places"),
+        ((-1, -1, -1), -1, "**confirmed**"),
+        ((-1, 1, -1), -1, "**mixed**"),
+        ((-0.1, 0.2, -1), -0.1, "**confirmed in part**"),
+    ],
+)
+def test_a_sure_mean_decides_where_places_do_not(differences, mean, verdict):
+    records = [{"difference": value, "half_width": 0.5} for value in differences]
+    whole = {"difference": mean, "half_width": 0.5}
+    assert verdicts.judge_in_all(records, whole) == verdict
+
+
 def test_the_center_of_a_tree_is_half_its_longest_path():
     path = Tree(np.zeros((5, 1), dtype=bool), 5, np.array([-1, 0, 1, 2, 3]))
     star = path._replace(parent=np.array([-1, 0, 0, 0, 0]))
