@@ -125,7 +125,8 @@ def made_part(study: Study, beside: Study | None) -> list[str]:
         "Results are stored by configuration and by a digest of the code that makes them, without "
         "comments (`experiments/fingerprint.py`); other code does them anew. A plus sign: the "
         "commit with changes that came right after it. Profiles share results, so that processor "
-        "minutes are counted in both."
+        "minutes are counted in both. A part that a run does not do stays as an earlier run left "
+        "it, with its commits."
     )
     heads = ["part", "commits", "results", "processor minutes"]
     return [text, *([table(heads, rows)] if rows else [])]
