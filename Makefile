@@ -106,7 +106,7 @@ bench: $(STAMP)
 accuracy: $(STAMP)
 	$(BIN)/python -m benchmarks.accuracy --install $(if $(MINUTES),--minutes $(MINUTES))
 
-# Data: GAPMIX_DATA, else OpenML. More of the paper's full grid: --full --only grid --minutes 60.
+# Data: GAPMIX_DATA, else OpenML. More of the full profile: --full --only grid --minutes 60.
 experiments: $(STAMP)
 	$(BIN)/python -m experiments.mnist
 	$(BIN)/python -m experiments.abalone

@@ -1,13 +1,12 @@
 """Experiment 2 of the paper: regression on Abalone with more and more inputs missing.
 
 Parts: `fill` fills every draw of gaps in every way; `learn` trains the two learners on each;
-`varied` changes what the paper leaves open.
+`varied` changes what the paper leaves open; `whole` tries all of the paper's settings on some.
 Run as `python -m experiments.abalone [--tiny | --full] [--only PART [--again]]`.
 """
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,10 @@ from benchmarks.data import load_abalone
 from experiments import abalone_figures, page
 from experiments.abalone_data import split
 from experiments.abalone_work import (
+    AXES,
     CLASSIFIER,
     DISCARD,
     FILLINGS,
-    FOREST,
-    ITERATIVE,
     LEARNERS,
     MEAN,
     MIXTURE,
@@ -41,11 +39,17 @@ from experiments.abalone_work import (
 )
 from experiments.command import Order, read_order
 from experiments.outputs import keep_earlier, tell_made, write_csv, write_figure, write_json
-from experiments.profiles import RIDGES, Abalone, widen
-from experiments.statistics import Difference, compare, holm, p_value, repeats_half_width
-from experiments.store import Cell, load, run, unique, work
+from experiments.profiles import Abalone
+from experiments.statistics import (
+    Difference,
+    compare,
+    holm,
+    mean_and_half,
+    repeats_half_width,
+)
+from experiments.store import Cell, Result, load, run, unique, work
 
-PARTS = ("fill", "learn", "varied")
+PARTS = ("fill", "learn", "varied", "whole")
 ALONE = "mixture alone"
 BY_VALUE = "by value"  # gaps that are not at random
 JUDGED_BY_VALUE = (MIXTURE, MEAN, NEIGHBOURS_FAIR)
@@ -61,14 +65,15 @@ def main(arguments: list[str] | None = None) -> None:
     varied = {
         name: [
             mixture_cell(profile, profile.varied_proportion, r, **changes)
-            for r in range(profile.repeats)
+            for r in range(profile.varied_repeats)
         ]
         for name, changes in VARIED.items()
     }
-    lists = {name: cells_of_lists(order, *name) for name in product(LEARNERS, (MIXTURE, MEAN))}
+    whole = {learner: cells_of_whole(order, learner) for learner in LEARNERS}
     changed = [cell for cells in varied.values() for cell in cells]
-    changed += [cell for pairs in lists.values() for pair in pairs for cell in pair]
-    parts = {"fill": unique(fills), "learn": unique(learns), "varied": unique(changed)}
+    every = [cell for pairs in whole.values() for pair in pairs for cell in pair]
+    kinds = {"fill": fills, "learn": learns, "varied": changed, "whole": every}
+    parts = {part: unique(cells) for part, cells in kinds.items() if cells}
     finished = {}
     for part, cells in parts.items():
         if part in order.parts:
@@ -79,7 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
     summary: dict[str, Any] = {"data": load_abalone().source}
     if finished["fill"] and finished["learn"]:
         errors = collect(order)
-        summary["claims"] = write_learned(order, errors)
+        summary |= write_learned(order, errors)
         summary["filled"] = write_filled(order)
         summary["chosen"] = write_chosen(order)
         summary["no_donor"] = {
@@ -94,47 +99,54 @@ def main(arguments: list[str] | None = None) -> None:
             for p in profile.proportions
             if p > 0
         }
-        done = [work(cell, order.cache) for part in ("fill", "learn") for cell in parts[part]]
-        summary["made"] = tell_made(done)
     if finished["varied"]:
         found = {name: [work(c, order.cache) for c in cells] for name, cells in varied.items()}
         summary["varied"] = write_varied(order, found)
-        summary["lists"] = write_lists(order, lists)
+    done = {
+        learner: pairs
+        for learner, pairs in whole.items()
+        if pairs and all(load(cell, order.cache) for pair in pairs for cell in pair)
+    }
+    used = {part: cells for part, cells in parts.items() if finished[part]}
+    if done:
+        summary["whole"] = write_whole(order, done)
+        used["whole"] = [cell for pairs in done.values() for pair in pairs for cell in pair]
+    summary["made"] = {
+        part: tell_made([work(cell, order.cache) for cell in cells]) for part, cells in used.items()
+    }
     path = order.output / "abalone-summary.json"
-    earlier = keep_earlier(path, ("varied", "lists"))
-    earlier.pop("made", None)  # all of it is of one run
+    earlier = keep_earlier(path, ("varied", "whole"))
+    made = earlier.pop("made", {})
+    made = {part: made[part] for part in ("varied", "whole") if part in made}
+    summary["made"] = made | summary["made"]
     write_json({**configuration(order), **earlier, **summary}, path)
     page.write(order.profile, order.output)
 
 
-def cells_of_lists(order: Order, learner: str, filling: str) -> list[tuple[Cell, Cell]]:
-    """Return for every repeat a learner with the lists of the profile, and with longer ones."""
+def cells_of_whole(order: Order, learner: str) -> list[tuple[Cell, Cell]]:
+    """Return for some repeats a learner gone through step by step, and with all settings tried."""
     profile = order.profile.abalone
+    place = (learner, MIXTURE, profile.varied_proportion)
     return [
         (
-            learn_cell(profile, learner, filling, profile.varied_proportion, r, order.cache),
-            learn_cell(widen(profile), learner, filling, profile.varied_proportion, r, order.cache),
+            learn_cell(profile, *place, r, order.cache),
+            learn_cell(profile, *place, r, order.cache, whole=True),
         )
-        for r in range(profile.repeats)
+        for r in range(profile.whole_repeats)
     ]
 
 
-def used_imputers(profile: Abalone) -> dict[str, tuple[str, ...]]:
-    """Return the imputers of a profile, each with its fillings."""
-    others = () if profile.with_others else (ITERATIVE, FOREST)
-    return {name: options for name, options in FILLINGS.items() if name not in others}
-
-
 def is_judged(name: str, p: float, profile: Abalone) -> bool:
-    """Tell whether an imputer, or its filling, has a place at a share; the dearest has but one."""
-    return name not in (MIXTURE_ALL, *FILLINGS[MIXTURE_ALL]) or p == profile.varied_proportion
+    """Tell whether an imputer, or its filling, has a place at a share; our own have but one."""
+    ours = (MIXTURE_ALL, *FILLINGS[MIXTURE_ALL], MIXTURE_SEEING, *FILLINGS[MIXTURE_SEEING])
+    return name not in ours or p == profile.varied_proportion
 
 
 def plan_cells(order: Order) -> tuple[list[Cell], list[Cell]]:
     """Return what is filled, and what is learned from it."""
     profile = order.profile.abalone
     repeats = range(profile.repeats)
-    fillings = [f for options in used_imputers(profile).values() for f in options]
+    fillings = [f for options in FILLINGS.values() for f in options]
     fills = [fill_cell(profile, f, 0.0, r) for r in repeats for f in ("none", MIXTURE)]
     learns = []
     for r in repeats:
@@ -194,7 +206,7 @@ def collect(order: Order) -> Errors:
 
     for p in profile.proportions:
         for learner in LEARNERS:
-            for imputer in used_imputers(profile):
+            for imputer in FILLINGS:
                 if is_judged(imputer, p, profile):
                     errors[learner, imputer, p] = best(learner, imputer, p)
         alone = [
@@ -225,12 +237,11 @@ def curve(errors: Errors, learner: str, imputer: str, shares: tuple[float, ...])
 def write_learned(order: Order, errors: Errors) -> dict[str, Any]:
     """Write figures 2 and 3 and their numbers; return the differences that decide claims."""
     shares, out, beside = order.profile.abalone.proportions, order.output, configuration(order)
-    used = used_imputers(order.profile.abalone)
     figure2 = {
         learner: {
             imputer: curve(errors, learner, imputer, shares)
-            for imputer in used
-            if imputer not in (DISCARD, MIXTURE_ALL)
+            for imputer in FILLINGS
+            if imputer not in (DISCARD, MIXTURE_ALL, MIXTURE_SEEING)
         }
         for learner in LEARNERS
     }
@@ -246,19 +257,26 @@ def write_learned(order: Order, errors: Errors) -> dict[str, Any]:
     ]
     rows += [{"learner": "none", "imputer": ALONE, **point} for point in figure3[ALONE]]
     write_csv(rows, out / "abalone-curves.csv", beside)
-    claims = compare_all(errors, order.profile.abalone)
+    claims, means = compare_all(errors, order.profile.abalone)
     flat = [{"claim": name, **record} for name, records in claims.items() for record in records]
     write_csv(flat, out / "abalone-differences.csv", beside)
-    return claims
+    rows = [{"claim": name, **record} for name, record in means.items()]
+    write_csv(rows, out / "abalone-means.csv", beside)
+    return {"claims": claims, "means": means}
 
 
-def compare_all(errors: Errors, profile: Abalone) -> dict[str, list[dict[str, Any]]]:
-    """Return the differences behind every claim, with p-values corrected for their number."""
+def compare_all(
+    errors: Errors, profile: Abalone
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, dict[str, Any]]]:
+    """Return the differences behind every claim, by place and in the mean over its places.
+
+    P-values are corrected for the number of all places, and of all means.
+    """
     some = [p for p in profile.proportions if p > 0]
     full = [p for p in some if len(errors[LEARNERS[0], DISCARD, p]) == profile.repeats]
     pairs: list[tuple[str, tuple[str, str], tuple[str, str], list[float]]] = []
     for learner in LEARNERS:
-        for other in used_imputers(profile):
+        for other in FILLINGS:
             if other not in (MIXTURE, DISCARD):
                 name = f"mixture against {other}"
                 where = [p for p in some if is_judged(other, p, profile)]
@@ -268,7 +286,8 @@ def compare_all(errors: Errors, profile: Abalone) -> dict[str, list[dict[str, An
             pairs.append((name, (learner, other), (learner, MEAN), some))
         for imputer, name in ((MIXTURE, ""), (MIXTURE_SEEING, ", target seen")):
             name = f"discriminant{name} against mixture alone"
-            pairs.append((name, (learner, imputer), (ALONE, ALONE), list(profile.proportions)))
+            where = [p for p in profile.proportions if is_judged(imputer, p, profile)]
+            pairs.append((name, (learner, imputer), (ALONE, ALONE), where))
         pairs.append((f"mixture against {DISCARD}", (learner, MIXTURE), (learner, DISCARD), full))
         own = f"{learner}, {BY_VALUE}"
         for other in JUDGED_BY_VALUE[1:]:
@@ -278,13 +297,27 @@ def compare_all(errors: Errors, profile: Abalone) -> dict[str, list[dict[str, An
         name = f"classes: mixture against {other}"
         pairs.append((name, (CLASSIFIER, MIXTURE), (CLASSIFIER, other), some))
     claims: dict[str, list[dict[str, Any]]] = {}
+    differences: dict[str, list[np.ndarray]] = {}
     for name, a, b, where in pairs:
-        records = [as_record(a, b, p, errors) for p in where]
-        claims[name] = claims.get(name, []) + records
-    everything = [record for records in claims.values() for record in records]
-    for record, p in zip(everything, holm([r["p_value"] for r in everything]), strict=True):
+        claims.setdefault(name, []).extend(as_record(a, b, p, errors) for p in where)
+        differences.setdefault(name, []).extend(errors[*a, p] - errors[*b, p] for p in where)
+    correct([record for records in claims.values() for record in records])
+    means = {name: mean_record(each) for name, each in differences.items() if each}
+    correct(list(means.values()))
+    return claims, means
+
+
+def mean_record(differences: list[np.ndarray]) -> dict[str, Any]:
+    """Return the mean of differences in several places, each (repeats, rows)."""
+    mean = np.mean(differences, axis=0)
+    found = compare(mean, np.zeros_like(mean))
+    return {"difference": found.mean, "half_width": found.half, "p_value": found.p_value}
+
+
+def correct(records: list[dict[str, Any]]) -> None:
+    """Add p-values that are corrected for the number of records."""
+    for record, p in zip(records, holm([r["p_value"] for r in records]), strict=True):
         record["p_corrected"] = p
-    return claims
 
 
 def as_record(a: tuple[str, str], b: tuple[str, str], p: float, errors: Errors) -> dict[str, Any]:
@@ -299,7 +332,7 @@ def as_record(a: tuple[str, str], b: tuple[str, str], p: float, errors: Errors) 
         "difference": difference.mean,
         "half_width": difference.half,
         "second_error": level,
-        "p_value": p_value(difference),
+        "p_value": difference.p_value,
     }
 
 
@@ -308,8 +341,7 @@ def write_filled(order: Order) -> list[dict[str, Any]]:
     profile, cache = order.profile.abalone, order.cache
     rows = []
     for p in profile.proportions:
-        used = used_imputers(profile)
-        names = [f for name, options in used.items() if name != DISCARD for f in options]
+        names = [f for name, options in FILLINGS.items() if name != DISCARD for f in options]
         for filling in [f for f in names if p > 0 and is_judged(f, p, profile)]:
             means = []
             for r in range(profile.repeats):
@@ -335,6 +367,7 @@ def write_chosen(order: Order) -> dict[str, Any]:
     """Write every setting that validation rows chose; return how many are at the end of a list."""
     profile, cache = order.profile.abalone, order.cache
     rows = []
+    learned: dict[str, list[Result]] = {learner: [] for learner in LEARNERS}
     for p in profile.proportions:
         for r in range(profile.repeats):
             tried = work(mixture_cell(profile, p, r), cache)["table"]
@@ -343,25 +376,39 @@ def write_chosen(order: Order) -> dict[str, Any]:
             rows.append({"learner": ALONE, "filling": "none", "proportion": p, "repeat": r})
             rows[-1] |= {"chosen": " ".join(f"{v:g}" for v in setting), "test": best["test_mse"]}
             for learner in LEARNERS:
-                for f in [f for fs in used_imputers(profile).values() for f in fs]:
+                for f in [f for fs in FILLINGS.values() for f in fs]:
                     if not is_judged(f, p, profile):
                         continue
                     result = work(learn_cell(profile, learner, f, p, r, cache), cache)
                     if "chosen" not in result:
                         continue
+                    learned[learner].append(result)
                     rows.append({"learner": learner, "filling": f, "proportion": p, "repeat": r})
                     rows[-1]["chosen"] = " ".join(str(value) for value in result["chosen"])
                     rows[-1]["test"] = float(result["test_errors"].mean())
     write_csv(rows, order.output / "abalone-chosen.csv", configuration(order))
     alone = [row["chosen"].split() for row in rows if row["learner"] == ALONE]
-    sizes = [int(size) for size, _ in alone]
-    ends = profile.sizes[0], profile.sizes[-1]
+    sizes, loads = [int(size) for size, _ in alone], [load for _, load in alone]
     return {
         "n": len(alone),
         "sizes": {str(size): sizes.count(size) for size in profile.sizes},
-        "at_ends": sum(size in ends for size in sizes),
-        "loadings": {f"{v:g}": [s for _, s in alone].count(f"{v:g}") for v in profile.loadings},
+        "loadings": {f"{v:g}": loads.count(f"{v:g}") for v in profile.loadings},
+        "learners": {learner: count_ends(results) for learner, results in learned.items()},
     }
+
+
+def count_ends(results: list[Result]) -> dict[str, Any]:
+    """Return how often each value was chosen that is at an end of the paper's list of it."""
+    at_ends: dict[str, int] = {}
+    for result in results:
+        name, *rest = result["chosen"]
+        axes = AXES.get(name, AXES["network"])
+        values = rest if name in AXES else result["chosen"]
+        for axis in result["ends"]:
+            key = f"{name + ', ' if name in AXES else ''}{axes[axis]} {values[axis]:g}"
+            at_ends[key] = at_ends.get(key, 0) + 1
+    tried = float(np.mean([result["n_tried"] for result in results]))
+    return {"n": len(results), "tried": tried, "at_ends": at_ends}
 
 
 def write_varied(order: Order, found: dict[str, list[Any]]) -> list[dict[str, Any]]:
@@ -389,32 +436,35 @@ def write_varied(order: Order, found: dict[str, list[Any]]) -> list[dict[str, An
 def chosen_by_likelihood(results: list[Any], base: np.ndarray) -> dict[str, Any]:
     """Return the row of the rule used for images: choose by validation likelihood."""
     chosen = [min(r["table"], key=lambda record: record["validation_nll"]) for r in results]
-    mean = float(np.mean([record["test_mse"] for record in chosen]))
+    errors = [record["test_mse"] for record in chosen]
+    difference = mean_and_half([a - b for a, b in zip(errors, base.mean(axis=1), strict=True)])
     return {
         "decision": "size by validation likelihood",
-        "mse_alone": mean,
-        "difference": mean - float(base.mean()),
-        "half_width": float("nan"),
+        "mse_alone": float(np.mean(errors)),
+        "difference": difference["mean"],
+        "half_width": difference["half"],
         "components": " ".join(str(record["n_components"]) for record in chosen),
     }
 
 
-def write_lists(
-    order: Order, lists: dict[tuple[str, str], list[tuple[Cell, Cell]]]
-) -> list[dict[str, Any]]:
-    """Write what longer lists of the learners' settings change."""
-    wide = widen(order.profile.abalone)
-    n_settings = {"network": len(wide.settings), "kernel ridge": len(wide.kernels) * len(RIDGES)}
+def write_whole(order: Order, whole: dict[str, list[tuple[Cell, Cell]]]) -> list[dict[str, Any]]:
+    """Write what trying the paper's whole lists changes."""
     rows = []
-    for (learner, filling), pairs in lists.items():
+    for learner, pairs in whole.items():
         found = [[work(cell, order.cache) for cell in pair] for pair in pairs]
-        short, long = (np.array([pair[i]["test_errors"] for pair in found]) for i in (0, 1))
-        difference = compare(long, short)
-        row = {"learner": learner, "filling": filling, "settings": n_settings[learner]}
+        steps, every = (np.array([pair[i]["test_errors"] for pair in found]) for i in (0, 1))
+        difference = compare(every, steps)
+        tried = [float(np.mean([pair[i]["n_tried"] for pair in found])) for i in (0, 1)]
+        row = {"learner": learner, "tried_by_steps": tried[0], "tried_in_all": tried[1]}
         row |= {"difference": difference.mean, "half_width": difference.half}
-        row["chosen"] = "; ".join(" ".join(map(str, pair[1]["chosen"])) for pair in found)
+        row["same"] = sum(pair[0]["chosen"] == pair[1]["chosen"] for pair in found)
+        row["repeats"] = len(found)
+        lower = [pair[1]["validation_mse"] / pair[0]["validation_mse"] - 1 for pair in found]
+        row["validation_change"] = float(np.mean(lower))
+        for i, name in enumerate(("by_steps", "in_all")):
+            row[name] = "; ".join(" ".join(map(str, pair[i]["chosen"])) for pair in found)
         rows.append(row)
-    write_csv(rows, order.output / "abalone-lists.csv", configuration(order))
+    write_csv(rows, order.output / "abalone-whole.csv", configuration(order))
     return rows
 
 

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 from experiments.abalone_work import (
-    FOREST,
-    ITERATIVE,
     LEARNERS,
     MEAN,
     MIXTURE,
@@ -36,8 +34,6 @@ STYLES = {
     NEIGHBOURS_WHOLE: Style("#542788", "--", "P"),
     NEIGHBOURS_FAIR: Style("#67a9cf", ":", "D"),
     MIXTURE_ALL: Style("#999999", (0, (3, 2)), "h"),  # type: ignore[arg-type]
-    ITERATIVE: Style("#7fbf7b", (0, (6, 1, 1, 1)), "x"),  # type: ignore[arg-type]
-    FOREST: Style("#1b7837", (0, (1, 1)), "*"),  # type: ignore[arg-type]
     "network": Style("#2166ac", "--", "s"),
     "kernel ridge": Style("#b2182b", "-.", "^"),
     "mixture alone": Style("#000000", "-", "o"),

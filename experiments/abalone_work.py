@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from sklearn.linear_model import LogisticRegression
 
 from experiments import imputers, kernel_ridge, network
 from experiments.abalone_data import Table, make_table, split
+from experiments.descent import Place, descend, try_all, values_at
 from experiments.kernel_ridge import Kernel
 from experiments.network import Setting
-from experiments.profiles import RIDGES, Abalone
+from experiments.profiles import Abalone
 from experiments.store import Cell, Result, work
 
 MIXTURE = "mixture"
@@ -24,8 +25,6 @@ NEIGHBOURS = "neighbours that have the value"
 NEIGHBOURS_WHOLE = "neighbours that have all values missing"
 NEIGHBOURS_FAIR = "neighbours on observed data"
 DISCARD = "incomplete rows discarded"
-ITERATIVE = "iterative"
-FOREST = "forest"
 LEARNERS = ("network", "kernel ridge")
 CLASSIFIER = "logistic"
 # Each imputer with the fillings it may choose between on the validation rows.
@@ -38,8 +37,6 @@ FILLINGS: dict[str, tuple[str, ...]] = {
     NEIGHBOURS_WHOLE: ("whole-1", "whole-10"),
     NEIGHBOURS_FAIR: ("observed-10",),
     DISCARD: ("discard",),
-    ITERATIVE: ("iterative",),
-    FOREST: ("forest",),
 }
 MIN_COMPLETE = 20  # training rows below which discarding the others leaves nothing to learn from
 # What the paper leaves open; `experiments/page.py` says why.
@@ -51,6 +48,12 @@ VARIED: dict[str, dict[str, Any]] = {
     "tolerance 1e-2": {"tol": 1e-2},
     "diagonal loading 1e-2": {"loadings": [1e-2]},
     "shrinkage to the pooled covariance (ours)": {"shrinkage": "auto"},
+}
+AXES = {  # what the lists of settings are of
+    "network": ("hidden units", "decay", "rate", "decrease"),
+    "linear": ("decay",),
+    "gaussian": ("bandwidth", "decay"),
+    "polynomial": ("scale", "degree", "decay"),
 }
 INVERSE_PENALTIES = (0.01, 0.1, 1.0, 10.0)
 
@@ -92,9 +95,12 @@ def mixture_cell(
         "sizes": list(profile.sizes),
         "loadings": list(profile.loadings),
         "seeds": [seed + n * repeat for seed in profile.seeds],
+        "start": list(profile.start),
         **OPEN,
         **changes,
     }
+    if "loadings" in changes:  # one of them
+        config["start"] = [profile.start[0], *changes["loadings"]]
     return Cell("abalone-mixture", config, fit_mixture)
 
 
@@ -102,9 +108,8 @@ def fit_mixture(config: dict[str, Any]) -> Result:
     """Choose a mixture, predict with it, and fill with and without sight of the target."""
     table = draw_table(config)
     options = {name: config[name] for name in ("tol", "max_iter", "shrinkage", "all_rows")}
-    choice = imputers.choose_mixture(
-        table, config["sizes"], config["loadings"], config["seeds"], **options
-    )
+    lists = (config[name] for name in ("sizes", "loadings", "seeds", "start"))
+    choice = imputers.choose_mixture(table, *lists, **options)
     fill = partial(imputers.fill_mixture, table, choice.mixture)
     errors = (choice.prediction - table.y) ** 2
     return {
@@ -124,8 +129,6 @@ def fill_cell(
         changes = {"all_rows": True} if filling == "mixture-all" else {}
         return mixture_cell(profile, proportion, repeat, gaps, **changes)
     config = {"filling": filling, **draw_config(profile, proportion, repeat, gaps)}
-    if filling == "forest":
-        config |= {"n_trees": profile.n_trees}
     return Cell("abalone-fill", config, fill_one)
 
 
@@ -144,10 +147,6 @@ def fill_one(config: dict[str, Any]) -> Result:
         filled = imputers.fill_mean(table)
     elif filling == "discard":
         filled = imputers.keep_complete(table)
-    elif filling == "iterative":
-        filled = imputers.fill_iterative(table, config["repeat"])
-    elif filling == "forest":
-        filled = imputers.fill_forest(table, config["repeat"], config["n_trees"])
     else:
         which, k = filling.split("-")
         if which == "whole":
@@ -165,20 +164,31 @@ def learn_cell(
     repeat: int,
     folder: Path,
     gaps: str = "random",
+    *,
+    whole: bool = False,
 ) -> Cell:
-    """Return a learner on one filled table; without gaps all fillings are the same one."""
+    """Return a learner on one filled table; without gaps all fillings are the same one.
+
+    Its settings are gone through step by step; with `whole` all are tried.
+    """
     filling = filling if proportion > 0 else "none"
     source = fill_cell(profile, filling, proportion, repeat, gaps)
     config: dict[str, Any] = {"learner": learner, "filling": filling, "source": source.config}
     if learner == "network":
         config |= {
-            "settings": [list(setting) for setting in profile.settings],
+            "lists": [list(values) for values in profile.network],
+            "start": list(profile.network_start),
             "epochs": profile.epochs,
             "patience": profile.patience,
             "seed": repeat,
+            "whole": whole,
         }
     elif learner == "kernel ridge":
-        config |= {"kernels": [list(k) for k in profile.kernels], "ridges": list(RIDGES)}
+        config |= {
+            "kernels": [[name, [list(v) for v in own]] for name, own in profile.kernels.items()],
+            "starts": {name: list(profile.kernel_starts[name]) for name in profile.kernels},
+            "whole": whole,
+        }
     if learner != "network" and proportion == 0:  # nothing random is left
         source = fill_cell(profile, filling, proportion, 0)
         config["source"] = source.config
@@ -198,10 +208,12 @@ def learn_one(config: dict[str, Any], *, source: Cell, folder: Path) -> Result:
 
 
 def learn_network(config: dict[str, Any], x: Any, y: Any) -> Result:
-    """Train a network for each setting; return the best on the validation rows."""
-    trained = [
-        network.train(
-            Setting(*setting),
+    """Train networks; return the best on the validation rows."""
+    lists, trained = config["lists"], {}
+
+    def value(place: Place) -> float:
+        trained[place] = network.train(
+            Setting(*values_at(lists, place)),
             x.train,
             y.train,
             x.validation,
@@ -210,39 +222,64 @@ def learn_network(config: dict[str, Any], x: Any, y: Any) -> Result:
             patience=config["patience"],
             seed=config["seed"],
         )
-        for setting in config["settings"]
-    ]
-    errors = [run.validation for run in trained]
-    best = int(np.argmin(errors))
+        return trained[place].validation
+
+    found = try_all(lists, value) if config["whole"] else descend(lists, config["start"], value)
+    best = trained[found.best]
     return {
-        "chosen": config["settings"][best],
-        "epoch": trained[best].epoch,
-        "validation_errors": errors,
-        "validation_mse": errors[best],
-        "test_errors": (network.predict(trained[best].weights, x.test) - y.test) ** 2,
+        "chosen": values_at(lists, found.best),
+        "ends": find_ends(found.best, lists),
+        "epoch": best.epoch,
+        "n_tried": len(trained),
+        "validation_mse": best.validation,
+        "test_errors": (network.predict(best.weights, x.test) - y.test) ** 2,
     }
 
 
 def learn_kernel_ridge(config: dict[str, Any], x: Any, y: Any) -> Result:
-    """Solve for each kernel and decay; return the best on the validation rows."""
-    ridges = np.array(config["ridges"])
-    found, best = [], (np.inf, None, None)
-    for values in config["kernels"]:
-        kernel = Kernel(*values)
-        coefficients = kernel_ridge.solve(kernel, x.train, y.train, ridges)  # (n, decays)
-        prediction = kernel_ridge.gram(kernel, x.validation, x.train) @ coefficients
-        errors = ((prediction - y.validation[:, None]) ** 2).mean(axis=0)
-        found.append(errors.tolist())
-        i = int(errors.argmin())
-        if errors[i] < best[0]:
-            test = kernel_ridge.gram(kernel, x.test, x.train) @ coefficients[:, i]
-            best = (float(errors[i]), [*values, float(ridges[i])], (test - y.test) ** 2)
+    """Go through the settings of each kernel; return the best on the validation rows."""
+
+    @lru_cache(2)
+    def grams(kernel: Kernel) -> list[np.ndarray]:
+        return [kernel_ridge.gram(kernel, rows, x.train) for rows in (x.train, x.validation)]
+
+    def learn(name: str, parameters: list[float], decay: float) -> tuple[float, np.ndarray]:
+        """Return the error on validation rows, and the coefficients."""
+        train, validation = grams(Kernel(name, *parameters))
+        coefficients = kernel_ridge.solve(train, y.train, decay)
+        return float(((validation @ coefficients - y.validation) ** 2).mean()), coefficients
+
+    found, n_tried = [], 0
+    for name, lists in config["kernels"]:
+
+        def value(place: Place, name: str = name, lists: Any = lists) -> float:
+            *parameters, decay = values_at(lists, place)
+            return learn(name, parameters, decay)[0]
+
+        start = config["starts"][name]
+        own = try_all(lists, value) if config["whole"] else descend(lists, start, value)
+        n_tried += len(own.known)
+        found.append((own.known[own.best], name, lists, own.best))
+    error, name, lists, place = min(found)
+    *parameters, decay = values_at(lists, place)
+    coefficients = learn(name, parameters, decay)[1]
+    prediction = kernel_ridge.gram(Kernel(name, *parameters), x.test, x.train) @ coefficients
     return {
-        "chosen": best[1],
-        "validation_errors": found,
-        "validation_mse": best[0],
-        "test_errors": best[2],
+        "chosen": [name, *parameters, decay],
+        "ends": find_ends(place, lists),
+        "n_tried": n_tried,
+        "validation_mse": error,
+        "test_errors": (prediction - y.test) ** 2,
     }
+
+
+def find_ends(place: Place, lists: list[list[Any]]) -> list[int]:
+    """Return the lists of several values at whose end a place is."""
+    return [
+        axis
+        for axis, (i, own) in enumerate(zip(place, lists, strict=True))
+        if len(own) > 1 and i in (0, len(own) - 1)
+    ]
 
 
 def learn_classes(config: dict[str, Any], x: Any, y: Any) -> Result:

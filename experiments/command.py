@@ -35,7 +35,7 @@ def read_order(
     parser = argparse.ArgumentParser(prog=f"python -m experiments.{study}", description=description)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--tiny", action="store_true", help="seconds, for tests")
-    size.add_argument("--full", action="store_true", help="the paper's grids: days")
+    size.add_argument("--full", action="store_true", help="the paper's grids, searched: hours")
     parser.add_argument(
         "--only", choices=parts, action="append", help="this part, with what it needs"
     )

@@ -1,7 +1,7 @@
 """Which code made a result: a digest that comments, docstrings and layout do not change.
 
-Two parts: the rooms of the package that a fit goes through, as they are; and of the experiments,
-the function that does a cell with every function and constant it reaches.
+Two parts: of the package, the modules that the fit of a mixture reaches by imports; and of the
+experiments, the function that does a cell with every function and constant it reaches.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import re
 import textwrap
 from collections.abc import Callable
 from functools import cache, partial
@@ -18,22 +19,9 @@ from typing import Any
 
 import gapmix
 
-ROOMS = (
-    "units.py",
-    "shapes.py",
-    "categories.py",
-    "threads.py",
-    "parameters.py",
-    "statistics.py",
-    "plan",
-    "kernels",
-    "structures",
-    "solvers",
-    "em",
-    "density",
-    "starts",
-    "fitting",
-)
+FIT = "gapmix.fitting.whole"
+# These make no number: words, files, the list of kernels, what stands in for a missing Numba.
+BESIDE = r"gapmix\.(wording|storage.*|kernels|kernels\.twins)"
 OURS = ("experiments.", "benchmarks.problems", "benchmarks.data")
 ELSE = ("experiments.store",)  # it keeps results and makes none
 
@@ -51,14 +39,45 @@ def plain(source: str) -> str:
 
 @cache
 def of_package() -> str:
-    """Return the digest of the package's numerics."""
-    root = Path(gapmix.__file__).parent
+    """Return the digest of the modules that a fit goes through."""
     digest = hashlib.sha256()
-    for room in ROOMS:
-        place = root / room
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            digest.update(f"{path.relative_to(root)} {plain(path.read_text())}".encode())
+    for name, source in sorted(reached_modules().items()):
+        digest.update(f"{name} {plain(source)}".encode())
     return digest.hexdigest()[:12]
+
+
+def reached_modules() -> dict[str, str]:
+    """Return the sources of the modules that a fit imports, and of the kernels it loads by name."""
+    found: dict[str, str] = {}
+    names = [FIT]
+    while names:
+        name = names.pop()
+        path = _file_of(name)
+        if path is None or name in found or re.fullmatch(BESIDE, name):
+            continue
+        found[name] = path.read_text()
+        for node in ast.walk(ast.parse(found[name])):
+            names += _imported(node)
+    return found
+
+
+def _file_of(name: str) -> Path | None:
+    """Return the file of a module below the package, None for anything else."""
+    first, *rest = name.split(".")
+    path = Path(gapmix.__file__).parent.joinpath(*rest)
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return path if first == "gapmix" and rest and path.exists() else None
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """Return what may be names of modules in an import, or in the loading of a kernel."""
+    if isinstance(node, ast.Import):
+        return [each.name for each in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module}", *(f"{node.module}.{each.name}" for each in node.names)]
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "kernels.load":
+        return [f"gapmix.kernels.{ast.literal_eval(each)}" for each in node.args]
+    return []
 
 
 @cache

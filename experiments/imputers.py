@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.experimental import enable_iterative_imputer  # noqa: F401
-from sklearn.impute import IterativeImputer
 from threadpoolctl import threadpool_limits
 
 from experiments.abalone_data import Table, split
+from experiments.descent import Place, descend, values_at
 from experiments.neighbours import fill_from_whole, fill_nearest, measure
 from gapmix import GaussianMixture
 
@@ -63,44 +60,31 @@ def keep_complete(table: Table) -> np.ndarray:
     return filled
 
 
-def fill_iterative(table: Table, seed: int) -> np.ndarray:
-    """Return the inputs filled by chained Bayesian linear regressions."""
-    return _chain(table, IterativeImputer(max_iter=20, random_state=seed))
-
-
-def fill_forest(table: Table, seed: int, n_trees: int) -> np.ndarray:
-    """Return the inputs filled by chained extremely randomised trees, as MissForest does."""
-    trees = ExtraTreesRegressor(n_trees, min_samples_leaf=3, random_state=seed, n_jobs=1)
-    return _chain(table, IterativeImputer(trees, max_iter=5, random_state=seed))
-
-
-def _chain(table: Table, imputer: IterativeImputer) -> np.ndarray:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a fixed number of rounds is meant
-        imputer.fit(split(table.x).train)
-    return imputer.transform(table.x)
-
-
 def choose_mixture(
     table: Table,
     sizes: list[int],
     loadings: list[float],
     seeds: list[int],
+    start: list[float],
     *,
     all_rows: bool = False,
     **options: Any,
 ) -> Choice:
     """Fit mixtures to inputs and target, and return the best regressor on the validation rows.
 
-    With `all_rows` the inputs of validation and test rows are in the fit too, without their target.
+    Sizes and loadings are gone through step by step from the start, several seeds each. With
+    `all_rows` the inputs of validation and test rows are in the fit too, without their target.
     """
     y_val = split(table.y).validation
     joint = np.column_stack([table.x, table.y])
     blind = np.column_stack([table.x, np.full(len(table.y), np.nan)])
     n_train = len(split(joint).train)
     shown = np.concatenate([joint[:n_train], blind[n_train:]]) if all_rows else joint[:n_train]
-    best, records = None, []
-    for size, loading, seed in itertools.product(sizes, loadings, seeds):
+    fits: list[tuple[GaussianMixture, np.ndarray]] = []
+    records: list[dict[str, Any]] = []
+
+    def try_one(size: int, loading: float, seed: int) -> float:
+        """Fit one mixture, note it, and return its validation error."""
         mixture = GaussianMixture(
             size, diagonal_loading=loading, random_state=seed, n_jobs=1, **options
         )
@@ -110,6 +94,7 @@ def choose_mixture(
             mixture.fit(shown)
         prediction = mixture.impute(blind)[:, -1]
         error = float(((split(prediction).validation - y_val) ** 2).mean())
+        fits.append((mixture, prediction))
         records.append(
             {
                 "n_components": size,
@@ -121,10 +106,14 @@ def choose_mixture(
                 "n_iter": mixture.n_iter_,
             }
         )
-        if best is None or error < best[0]:
-            best = (error, mixture, prediction)
-    assert best is not None
-    return Choice(best[1], best[2], records)
+        return error
+
+    def value(place: Place) -> float:
+        return min(try_one(*values_at((sizes, loadings), place), seed) for seed in seeds)
+
+    descend((sizes, loadings), start, value)
+    best = int(np.argmin([record["validation_mse"] for record in records]))
+    return Choice(*fits[best], records)
 
 
 def fill_mixture(table: Table, mixture: GaussianMixture, *, sees_target: bool) -> np.ndarray:

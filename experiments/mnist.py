@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 from benchmarks import machine
 
-from experiments import mnist_data, mnist_figures, page, profiles, search, speed_tables
+from experiments import (
+    libraries,
+    mnist_data,
+    mnist_figures,
+    page,
+    profiles,
+    search,
+    speed_tables,
+)
 from experiments.command import Order, read_order
 from experiments.mnist_work import (
     NEIGHBOURS,
@@ -72,7 +80,10 @@ def main(arguments: list[str] | None = None) -> None:
     widths, seeds = profile.pattern_widths, range(profile.pattern_seeds)
     patterns = pattern_cells(profile.pattern_rows, widths, seeds)
     several = [cell for group in varied.values() for cell in group] + classify
-    timed_cells, timed = speed_tables.whole_digits(*finished("timing", timed_cells))
+    do("timing", timed_cells)
+    timed_cells, timed = speed_tables.whole_digits(
+        timed_cells, [load(cell, cache) for cell in timed_cells]
+    )
     found = {
         "timing": timed or None,
         "patterns": do("patterns", patterns),
@@ -85,12 +96,14 @@ def main(arguments: list[str] | None = None) -> None:
     if full and any(stored.values()):
         summary["search"] = summarise_search(stored)
         summary["repeated"] = repeat_stored(cells, fits, stored)
+    if full and (measured := libraries.summarise(order.stored)):
+        summary["libraries"] = measured
     if (digits := found["digits"]) is not None:
         summary |= write_digits(order, chosen, digits)
     if timed:
         summary["timing"] = speed_tables.write_timing(order, timed_cells, timed)
-    if (measured := found["patterns"]) is not None:
-        summary["patterns"] = speed_tables.write_patterns(order, patterns, measured)
+    if (trees := found["patterns"]) is not None:
+        summary["patterns"] = speed_tables.write_patterns(order, patterns, trees)
     groups = {name: [load(cell, cache) for cell in cells] for name, cells in varied.items()}
     if None not in next(iter(groups.values())):  # what others are compared with
         whole = {name: group for name, group in groups.items() if None not in group}
@@ -99,11 +112,10 @@ def main(arguments: list[str] | None = None) -> None:
         summary["classified"] = write_classified(order, classify, classified)  # type: ignore[arg-type]
     parts = {name: part for name, part in {"grid": fits, **found}.items() if part is not None}
     summary["made"] = {name: tell_made(part) for name, part in parts.items()}
-    summary["stored_made"] = tell_made(as_cells(stored)[1]) if full else {}
     path = order.output / "mnist-summary.json"
     earlier = keep_earlier(path, LASTING)
     made = earlier.pop("made", {})
-    summary["made"] = {name: made[name] for name in PARTS if name in made} | summary["made"]
+    summary["made"] = made | summary["made"]
     write_json({**configuration(order), **earlier, **summary}, path)
     page.write(order.profile, order.output)
 
@@ -159,8 +171,9 @@ def repeat_stored(cells: list[Cell], fits: list[Result], stored: Stored) -> dict
 def fit_grid(order: Order) -> tuple[list[Cell], list[Result]]:
     """Return the fits that this run chooses from or repeats, and their cells.
 
-    The full profile searches, which takes hours: first starts of every digit before any further
-    ones. What is finished is in the tree, and the quick profile chooses from it.
+    The full profile searches, which takes hours: first starts of every digit before further ones of
+    what is chosen, and these before further ones of its neighbours. What is finished is in the
+    tree, and the quick profile chooses from it.
     """
     full = profiles.FULL.mnist
     if order.profile is not profiles.FULL:
@@ -175,11 +188,12 @@ def fit_grid(order: Order) -> tuple[list[Cell], list[Result]]:
     def following() -> Cell | None:
         """Return the next fit of the digit whose search is least far."""
         first, n_shares = order.share
-        nexts = [
-            (setting.seed > 0, len(fits), digit, setting)
-            for digit, fits in list(stored_fits(full, order.stored).items())[first::n_shares]
-            if (setting := search.next_setting(values_of(fits))) is not None
-        ]
+        nexts = []
+        for digit, fits in list(stored_fits(full, order.stored).items())[first::n_shares]:
+            known = values_of(fits)
+            if (setting := search.next_setting(known)) is not None:
+                stage = search.stage_of(setting, known)
+                nexts.append((stage, len(fits), digit, setting))
         return fit_cell(full, *min(nexts)[2:]) if nexts else None
 
     if "grid" in order.parts:

@@ -24,7 +24,7 @@ from gapmix.plan.planner import make_plan
 
 SOLVERS = ("naive-row", "naive", "paper", "tree", "dual")
 NEIGHBOURS = (1, 10)
-TIMED_ITERATIONS = 2  # of one component; the model that is retrained has another number
+TIMED = ONE, EVERY_ROW, RETRAIN = "mnist-time", "mnist-time-rows", "mnist-retrain"  # kinds of work
 N_SHOWN = 12  # test images of each digit kept for figures
 SAMPLED = 45  # results of solvers are compared on one image for so many training images
 # What the paper leaves open; `experiments/page.py` says why.
@@ -188,29 +188,33 @@ def hidden_error(filled: np.ndarray, images: Images) -> np.ndarray:
 
 
 def timing_cells(profile: Mnist, chosen: dict[int, dict[str, Any]]) -> list[Cell]:
-    """Return cells that time every solver on every digit, and those that retrain the chosen model.
+    """Return cells that time an iteration with every solver, and those that retrain chosen models.
 
-    All components cost the same, so one is timed, without the eigenvalues of the regulariser.
-    Work per row is too slow for all rows: two numbers of rows tell what a row costs and what does
-    not depend on rows. `dual` has the larger of them too, to compare results. The chosen model is
-    retrained on all rows for a few iterations, and on some rows to the end.
+    All components cost the same, so one is timed, without the eigenvalues of the regulariser. Work
+    for each row takes so long that there is one iteration of it, and one of `dual` to compare with.
+    Chosen models are retrained on all rows until they converge.
     """
-    few, more = profile.n_train // 75 + 2, profile.n_train // 25 + 6
-    part = [("naive-row", few), ("naive-row", more), ("dual", more)]
-    contestants = [*part, *((solver, None) for solver in SOLVERS[1:])]
     one = {"n_components": 1, "kept": 1.0, "seed": 0}
-    one["iterations"] = TIMED_ITERATIONS
-    configs = [
-        {**base_config(profile, digit), **one, "solver": solver, "rows": rows}
-        for digit in profile.timed_digits
-        for solver, rows in contestants
+    plans: list[tuple[str, dict[str, Any], tuple[str, ...], int | None]] = []
+    for digit in profile.timed_digits:
+        config = {**base_config(profile, digit), **one}
+        plans.append((ONE, config, SOLVERS[1:], 2))
+        if digit in profile.row_digits:
+            plans.append((EVERY_ROW, config, ("dual", "naive-row"), 1))
+    plans += [
+        (RETRAIN, chosen[digit], SOLVERS[1:], None)
+        for digit in profile.retrained_digits
+        if digit in chosen
     ]
-    configs += [
-        {**chosen[profile.varied_digit], "solver": solver, "rows": rows, "iterations": iterations}
-        for rows, iterations in ((None, profile.timed_iterations), (profile.n_train // 15, None))
-        for solver in SOLVERS[1:]
+    return [
+        Cell(
+            kind,
+            {**config, "solver": solver, "iterations": iterations, "threads": 1},
+            time_one,
+        )
+        for kind, config, solvers, iterations in plans
+        for solver in solvers
     ]
-    return [Cell("mnist-timing", {**config, "threads": 1}, time_one) for config in configs]
 
 
 def time_one(config: dict[str, Any]) -> Result:
@@ -221,7 +225,7 @@ def time_one(config: dict[str, Any]) -> Result:
     during the fit. `paper` has one tree over all patterns; the time to make it is told apart.
     """
     digit, n = config["digit"], config["n_train"]
-    x = mnist_data.training(digit, n).x[: config["rows"]]
+    x = mnist_data.training(digit, n).x
     select = mnist_data.selection(digit, n).x
     solver: Any = config["solver"]
     solver = TreeOptions("paper", max_cluster=None) if solver == "paper" else solver

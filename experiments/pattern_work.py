@@ -107,7 +107,7 @@ def time_half(config: dict[str, Any]) -> Result:
     """Time an iteration with half as many patterns as rows and no structure, by solver."""
     rng = np.random.default_rng(config["seed"])
     half = mcar(config["d"], 0.3)(rng, config["n"] // 2)
-    return _time_iterations(np.concatenate([half, half]), {name: name for name in SOLVERS})
+    return time_iterations(np.concatenate([half, half]), {name: name for name in SOLVERS})
 
 
 def time_rows(config: dict[str, Any]) -> Result:
@@ -116,7 +116,7 @@ def time_rows(config: dict[str, Any]) -> Result:
     began = time.process_time()
     make_forest(find_patterns(observed), 1, TREES["differing variables (the paper's)"], DEFAULT)
     built = time.process_time() - began
-    return {**_time_iterations(observed, {name: name for name in SOLVERS}), "build": built}
+    return {**time_iterations(observed, {name: name for name in SOLVERS}), "build": built}
 
 
 def time_trees(config: dict[str, Any]) -> Result:
@@ -130,10 +130,10 @@ def time_trees(config: dict[str, Any]) -> Result:
         (cluster,) = make_forest(patterns, 1, options, DEFAULT)
         built[name] = time.process_time() - began
         changes[name] = sum(count_changes(route.tree) for route in cluster.routes)
-    return {**_time_iterations(observed, TREES), "build": built, "changes": changes}
+    return {**time_iterations(observed, TREES), "build": built, "changes": changes}
 
 
-def _time_iterations(observed: np.ndarray, solvers: dict[str, Any], rounds: int = 2) -> Result:
+def time_iterations(observed: np.ndarray, solvers: dict[str, Any], rounds: int = 2) -> Result:
     """Return processor seconds of an iteration by solver, the least of a few, one component."""
     problem = make_problem("", observed, 1)
     start = iteration.make_start(problem)

@@ -1,12 +1,8 @@
-"""How much is run: tiny (for tests), quick (`make experiments`), full (the paper's grids)."""
+"""How much is run: tiny (for tests), quick (`make experiments`), full (stored)."""
 
 from __future__ import annotations
 
-import itertools
-from typing import Any, NamedTuple
-
-from experiments.kernel_ridge import Kernel
-from experiments.network import Setting
+from typing import NamedTuple
 
 # ------------------------------------------------------------------------ the paper's grids
 
@@ -17,30 +13,15 @@ DECREASES = (0.0, 1e-2, 1e-4, 1e-6)
 RIDGES = (1e-8, 1e-6, 1e-4, 1e-2, 1.0)
 BANDWIDTHS = (100.0, 50.0, 10.0, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01)
 DEGREES = (1, 2, 3, 4, 5)
-POLY = "polynomial"
 DOT_SCALES = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 
-
-def settings(
-    hidden: tuple[int, ...], decays: tuple[float, ...], rates: tuple[float, ...], *rest: float
-) -> tuple[Setting, ...]:
-    """Return every combination; `rest` are the decrease constants."""
-    return tuple(Setting(*values) for values in itertools.product(hidden, decays, rates, rest))
-
-
-def kernels(
-    bandwidths: tuple[float, ...], degrees: tuple[int, ...], scales: tuple[float, ...]
-) -> tuple[Kernel, ...]:
-    """Return the linear, the Gaussian and the polynomial kernels."""
-    return (
-        Kernel("linear"),
-        *(Kernel("gaussian", bandwidth) for bandwidth in bandwidths),
-        *(Kernel(POLY, s, degree) for degree, s in itertools.product(degrees, scales)),
-    )
-
-
-PAPER_SETTINGS = settings(HIDDEN, DECAYS, RATES, *DECREASES)  # 384
-PAPER_KERNELS = kernels(BANDWIDTHS, DEGREES, DOT_SCALES)  # 45, each with 5 ridges
+NETWORK = (HIDDEN, DECAYS, RATES, tuple(sorted(DECREASES)))  # 384 settings
+KERNELS = {  # 225 settings
+    "linear": (RIDGES,),
+    "gaussian": (BANDWIDTHS, RIDGES),
+    "polynomial": (DOT_SCALES, DEGREES, RIDGES),
+}
+KERNEL_STARTS = {"linear": (1e-2,), "gaussian": (5.0, 1e-2), "polynomial": (0.01, 3, 1e-2)}
 
 
 class Grid(NamedTuple):
@@ -60,7 +41,8 @@ class Mnist(NamedTuple):
     n_train: int
     n_test: int  # images in all
     timed_digits: tuple[int, ...]
-    timed_iterations: int  # of the chosen model retrained on all rows; on few: to the end
+    row_digits: tuple[int, ...]  # of these, the ones timed with work for each row too
+    retrained_digits: tuple[int, ...]  # whose chosen models are retrained with every solver
     varied_digit: int
     max_iter: int
     loadings: tuple[float, ...] = (1e-3, 1e-2, 1e-1)  # of classifiers
@@ -72,21 +54,27 @@ class Mnist(NamedTuple):
 
 
 class Abalone(NamedTuple):
-    """How much of the study of regression is run."""
+    """How much of the study of regression is run.
+
+    Lists of settings are gone through from a start, to where no neighbour is better.
+    """
 
     proportions: tuple[float, ...]
     repeats: int
     sizes: tuple[int, ...]
     loadings: tuple[float, ...]
+    start: tuple[int, float]  # of sizes and loadings
     seeds: tuple[int, ...]
-    settings: tuple[Setting, ...]
+    network: tuple[tuple[float, ...], ...]
+    network_start: tuple[float, ...]
     epochs: int
     patience: int
-    kernels: tuple[Kernel, ...]
-    n_trees: int
+    kernels: dict[str, tuple[tuple[float, ...], ...]]
     varied_proportion: float
+    varied_repeats: int
+    whole_repeats: int  # in which the paper's whole lists are tried too
+    kernel_starts: dict[str, tuple[float, ...]] = KERNEL_STARTS
     small: bool = False  # one row in twenty
-    with_others: bool = True  # imputers that the paper does not have: chains of regressions
 
 
 class Profile(NamedTuple):
@@ -97,28 +85,23 @@ class Profile(NamedTuple):
     abalone: Abalone
 
 
-def widen(profile: Abalone) -> Abalone:
-    """Return lists of learners with the neighbours, in the paper's lists, of all their values."""
-    lists = (HIDDEN, DECAYS, RATES, DECREASES)
-    columns = zip(*profile.settings, strict=True)
-    wide = [with_neighbours(set(own), all_) for own, all_ in zip(columns, lists, strict=True)]
-    given = {name: [k for k in profile.kernels if k.name == name] for name in ("gaussian", POLY)}
-    more = kernels(
-        with_neighbours({k.scale for k in given["gaussian"]}, BANDWIDTHS),
-        with_neighbours({k.degree for k in given[POLY]}, DEGREES),
-        with_neighbours({k.scale for k in given[POLY]}, DOT_SCALES),
-    )
-    settings_ = tuple(Setting(*values) for values in itertools.product(*wide))
-    return profile._replace(settings=settings_, kernels=more)
-
-
-def with_neighbours(own: set[Any], values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return those values of a list that are among some, or next to one of them."""
-    ordered = sorted(values)
-    return tuple(v for i, v in enumerate(ordered) if own & set(ordered[max(0, i - 1) : i + 2]))
-
-
 _SEEDS = (0, 1, 2, 3, 4)
+_ABALONE = Abalone(
+    proportions=(0.0, 0.1, 0.3, 0.5, 0.7),
+    repeats=5,
+    sizes=(1, 2, 3, 4, 6, 8, 12, 16, 24),
+    loadings=(0.0, 1e-4, 1e-3, 1e-2, 1e-1),
+    start=(6, 1e-3),
+    seeds=(0, 1),
+    network=NETWORK,
+    network_start=(20, 1e-4, 1e-2, 1e-6),
+    epochs=100,
+    patience=20,
+    kernels=KERNELS,
+    varied_proportion=0.3,
+    varied_repeats=3,
+    whole_repeats=3,
+)
 
 TINY = Profile(
     "tiny",
@@ -129,7 +112,8 @@ TINY = Profile(
         n_train=60,
         n_test=40,
         timed_digits=(3,),
-        timed_iterations=1,
+        row_digits=(3,),
+        retrained_digits=(3,),
         varied_digit=3,
         max_iter=2,
         loadings=(1e-2,),
@@ -144,13 +128,16 @@ TINY = Profile(
         repeats=2,
         sizes=(2,),
         loadings=(1e-3,),
+        start=(2, 1e-3),
         seeds=(0,),
-        settings=(Setting(5, 1e-4, 1e-2, 1e-4),),
+        network=((5.0, 10.0), (1e-4,), (1e-2,), (1e-4,)),
+        network_start=(5, 1e-4, 1e-2, 1e-4),
         epochs=2,
         patience=2,
-        kernels=(Kernel("linear"),),
-        n_trees=2,
+        kernels={"linear": (RIDGES[-2:],)},
         varied_proportion=0.5,
+        varied_repeats=2,
+        whole_repeats=1,
         small=True,
     ),
 )
@@ -163,28 +150,13 @@ QUICK = Profile(
         grid=Grid((3,), (0.75,), (0,)),
         n_train=4500,
         n_test=10_000,
-        timed_digits=tuple(range(10)),
-        timed_iterations=3,
+        timed_digits=(0, 3, 8),
+        row_digits=(0, 3, 8),
+        retrained_digits=(),
         varied_digit=3,
         max_iter=50,
     ),
-    Abalone(
-        proportions=(0.0, 0.1, 0.3, 0.5, 0.7),
-        repeats=5,
-        sizes=(2, 4, 6, 8, 12),
-        loadings=(0.0, 1e-2, 1e-1),
-        seeds=(0, 1),
-        settings=settings((10, 20), (1e-6, 1e-4), (1e-2,), 0.0, 1e-4),
-        epochs=100,
-        patience=20,
-        kernels=(
-            Kernel("gaussian", 5.0),
-            Kernel(POLY, 0.05, 2),
-        ),
-        n_trees=20,
-        varied_proportion=0.3,
-        with_others=False,
-    ),
+    _ABALONE._replace(repeats=3, whole_repeats=0),
 )
 
 FULL = Profile(
@@ -196,23 +168,12 @@ FULL = Profile(
         n_train=4500,
         n_test=10_000,
         timed_digits=tuple(range(10)),
-        timed_iterations=10,
+        row_digits=tuple(range(10)),
+        retrained_digits=(2, 5, 8),
         varied_digit=3,
         max_iter=50,
     ),
-    Abalone(
-        proportions=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7),
-        repeats=10,
-        sizes=tuple(range(1, 13)),
-        loadings=(0.0, 1e-4, 1e-3, 1e-2, 1e-1),
-        seeds=_SEEDS,
-        settings=PAPER_SETTINGS,
-        epochs=200,
-        patience=20,
-        kernels=PAPER_KERNELS,
-        n_trees=50,
-        varied_proportion=0.3,
-    ),
+    _ABALONE,
 )
 
 PROFILES = {profile.name: profile for profile in (TINY, QUICK, FULL)}

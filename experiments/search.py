@@ -48,6 +48,13 @@ def next_setting(known: Known) -> Setting | None:
     return next((s for s in (*first, *rest) if s not in known), None)
 
 
+def stage_of(setting: Setting, known: Known) -> int:
+    """Return 0 for a first start, 1 for a further one of the best so far, 2 of a neighbour."""
+    if setting.seed == SEEDS[0]:
+        return 0
+    return 1 if setting[:2] == best_of(known)[:2] else 2
+
+
 def around(setting: Setting) -> list[Setting]:
     """Return the neighbours: one component less or more, one share less or more."""
     at = SHARES.index(setting.share)

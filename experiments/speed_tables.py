@@ -8,12 +8,11 @@ import numpy as np
 from benchmarks import machine
 
 from experiments.command import Order
-from experiments.mnist_work import TIMED_ITERATIONS
+from experiments.mnist_work import EVERY_ROW, ONE, RETRAIN
+from experiments.mnist_work import SOLVERS as TIMED
 from experiments.outputs import write_csv
 from experiments.statistics import mean_and_half
 from experiments.store import Cell, Result
-
-TIMED = ("naive-row", "naive", "paper", "tree", "dual")
 
 
 def beside(order: Order) -> dict[str, Any]:
@@ -23,81 +22,77 @@ def beside(order: Order) -> dict[str, Any]:
     }
 
 
-def whole_digits(cells: list[Cell], results: list[Result]) -> tuple[list[Cell], list[Result]]:
-    """Return the results of digits that every solver has finished."""
-    groups: dict[tuple[int, bool], list[tuple[Cell, Result]]] = {}
+def whole_digits(
+    cells: list[Cell], results: list[Result | None]
+) -> tuple[list[Cell], list[Result]]:
+    """Return the results of work on a digit that all its solvers have finished."""
+    groups: dict[tuple[str, int], list[tuple[Cell, Result | None]]] = {}
     for cell, result in zip(cells, results, strict=True):
-        key = cell.config["digit"], cell.config["iterations"] == TIMED_ITERATIONS
-        groups.setdefault(key, []).append((cell, result))
-    # Timed: two further ones on some rows. Retrained: on all rows and on some, without naive-row.
-    needed = {True: len(TIMED) + 2, False: 2 * (len(TIMED) - 1)}
-    kept = [
-        pair
-        for (_, is_timed), group in groups.items()
-        if len(group) == needed[is_timed]
-        for pair in group
-    ]
+        groups.setdefault((cell.kind, cell.config["digit"]), []).append((cell, result))
+    whole = [group for group in groups.values() if all(result is not None for _, result in group)]
+    kept = [(cell, result) for group in whole for cell, result in group if result is not None]
     return [cell for cell, _ in kept], [result for _, result in kept]
 
 
 def write_timing(order: Order, cells: list[Cell], results: list[Result]) -> dict[str, Any]:
-    """Write seconds per iteration of every digit, and the model retrained to the end."""
-    pairs = [(cell.config, result) for cell, result in zip(cells, results, strict=True)]
-    timed = [(c, r) for c, r in pairs if c["iterations"] == TIMED_ITERATIONS]
-    whole = [(c, r) for c, r in pairs if c["iterations"] != TIMED_ITERATIONS]
-    digits = sorted({config["digit"] for config, _ in timed})
-    rows = [row for digit in digits for row in _digit_rows(digit, timed)]
+    """Write seconds per iteration of every digit, and the models retrained to the end."""
+    found = {
+        (cell.kind, cell.config["digit"], cell.config["solver"]): result
+        for cell, result in zip(cells, results, strict=True)
+    }
+    digits = sorted({digit for kind, digit, _ in found if kind == ONE})
+    rows = [row for digit in digits for row in _digit_rows(digit, found)]
     write_csv(rows, order.output / "mnist-timing.csv", beside(order))
-    retrained = _retrained(whole) if whole else []
+    again = {cell.config["digit"]: cell.config for cell in cells if cell.kind == RETRAIN}
+    retrained = [_retrained(config, s, found) for config in again.values() for s in TIMED[1:]]
     if retrained:
         write_csv(retrained, order.output / "mnist-retrained.csv", beside(order))
     others = [r["others_cpu"] for r in results if r["others_cpu"] is not None]
-    ratios = {
-        base: {
-            solver: mean_and_half([row[f"over {base}"] for row in rows if row["solver"] == solver])
-            for solver in TIMED
-        }
-        for base in ("naive-row", "naive")
-    }
     return {
         "rows": rows,
         "retrained": retrained,
-        "ratios": ratios,
+        "ratios": {base: _ratios(rows, f"over {base}") for base in ("naive-row", "naive")},
+        "retrained_ratios": _ratios(retrained, "over naive"),
         "machine": results[0]["machine"],
         "others_cpu": max(others, default=None),
     }
 
 
-def _digit_rows(digit: int, timed: list[tuple[dict[str, Any], Result]]) -> list[dict[str, Any]]:
-    """Return a row per solver of one digit: seconds of an iteration on all rows."""
-    own = {(c["solver"], c["rows"]): r for c, r in timed if c["digit"] == digit}
-    least = {key: min(result["seconds"]) for key, result in own.items()}
-    few, more = sorted(rows for solver, rows in own if solver == "naive-row")
-    n_all = own["dual", None]["n_rows"]
-    a_row = (least["naive-row", more] - least["naive-row", few]) / (more - few)
-    fixed = least["naive-row", few] - a_row * few
-    seconds = {s: least[s, None] for s in TIMED[1:]}
-    seconds["naive-row"] = max(fixed, 0.0) + a_row * n_all
-    rows = []
+def _ratios(rows: list[dict[str, Any]], name: str) -> dict[str, dict[str, float]]:
+    """Return the mean ratio of each solver over the digits that have one, with its interval."""
+    ratios = {}
     for solver in TIMED:
-        result = own[solver, more if solver == "naive-row" else None]
-        same = own["dual", more if solver == "naive-row" else None]
-        rows.append(
-            {
-                "digit": digit,
-                "solver": solver,
-                "seconds_per_iteration": seconds[solver],
-                "over naive-row": seconds["naive-row"] / seconds[solver],
-                "over naive": seconds["naive"] / seconds[solver],
-                "plan_seconds": result["plan_seconds"],
-                "n_patterns": result["n_patterns"],
-                "rows_timed": result["n_rows"],
-                **_apart(result, same),
-                "trees": " ".join(result["trees"]),
-                "others_cpu": result["others_cpu"] or 0.0,
-            }
-        )
-    return rows
+        values = [r[name] for r in rows if r["solver"] == solver and r[name] is not None]
+        if values:
+            ratios[solver] = {**mean_and_half(values), "n": len(values)}
+    return ratios
+
+
+def _digit_rows(digit: int, found: dict[tuple[str, int, str], Result]) -> list[dict[str, Any]]:
+    """Return a row per solver of one digit: seconds of an iteration on all rows."""
+    own = {solver: found[ONE, digit, solver] for solver in TIMED[1:]}
+    same = dict.fromkeys(own, own["dual"])
+    if (EVERY_ROW, digit, "naive-row") in found:
+        own = {"naive-row": found[EVERY_ROW, digit, "naive-row"], **own}
+        same["naive-row"] = found[EVERY_ROW, digit, "dual"]
+    # The mean: clocks of single iterations depend on who else is running.
+    seconds = {solver: float(np.mean(result["seconds"])) for solver, result in own.items()}
+    per_row = seconds.get("naive-row")
+    return [
+        {
+            "digit": digit,
+            "solver": solver,
+            "seconds_per_iteration": seconds[solver],
+            "over naive-row": per_row / seconds[solver] if per_row is not None else None,
+            "over naive": seconds["naive"] / seconds[solver],
+            "plan_seconds": result["plan_seconds"],
+            "n_patterns": result["n_patterns"],
+            **_apart(result, same[solver]),
+            "trees": " ".join(result["trees"]),
+            "others_cpu": result["others_cpu"] or 0.0,
+        }
+        for solver, result in own.items()
+    ]
 
 
 def _apart(result: Result, same: Result) -> dict[str, float]:
@@ -112,24 +107,23 @@ def _apart(result: Result, same: Result) -> dict[str, float]:
     }
 
 
-def _retrained(whole: list[tuple[dict[str, Any], Result]]) -> list[dict[str, Any]]:
-    """Return a row per solver of the chosen model retrained, on all rows and on some."""
-    best = {c["rows"]: result for c, result in whole if c["solver"] == "dual"}
-    return [
-        {
-            "digit": config["digit"],
-            "n_components": config["n_components"],
-            "kept": config["kept"],
-            "solver": config["solver"],
-            "iterations": len(result["seconds"]),
-            "seconds": sum(result["seconds"]),
-            "plan_seconds": result["plan_seconds"],
-            "rows": result["n_rows"],
-            "stopped": "converged" if config["iterations"] is None else "after these",
-            **_apart(result, best[config["rows"]]),
-        }
-        for config, result in whole
-    ]
+def _retrained(
+    config: dict[str, Any], solver: str, found: dict[tuple[str, int, str], Result]
+) -> dict[str, Any]:
+    """Return the row of a solver that retrained a chosen model; its seconds include the plan."""
+    own = {s: found[RETRAIN, config["digit"], s] for s in TIMED[1:]}
+    seconds = {s: sum(result["seconds"]) + result["plan_seconds"] for s, result in own.items()}
+    return {
+        "digit": config["digit"],
+        "n_components": config["n_components"],
+        "kept": config["kept"],
+        "solver": solver,
+        "iterations": len(own[solver]["seconds"]),
+        "seconds": seconds[solver],
+        "over naive": seconds["naive"] / seconds[solver],
+        "plan_seconds": own[solver]["plan_seconds"],
+        **_apart(own[solver], own["dual"]),
+    }
 
 
 def _growth(groups: dict[str, list[Result]]) -> list[dict[str, Any]]:

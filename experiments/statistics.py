@@ -6,15 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
+from scipy.optimize import brentq
 
 LEVEL = 0.95
+LEAST_LOG_P = -30.0
 
 
 class Difference(NamedTuple):
-    """A mean difference and half the width of its 95 % interval."""
+    """A mean difference, half the width of its 95 % interval, and its two-sided p-value."""
 
     mean: float
     half: float
+    p_value: float
 
     @property
     def below(self) -> bool:
@@ -27,24 +30,36 @@ class Difference(NamedTuple):
         return self.mean - self.half > 0
 
 
-def half_width(errors: np.ndarray) -> float:
-    """Return half the 95 % interval of the mean of (repeats, rows).
+def half_width(errors: np.ndarray, level: float = LEVEL) -> float:
+    """Return half the interval of the mean of (repeats, rows).
 
     Two things could have come out differently: the gaps (repeats; Student's t) and the test rows,
-    which all repeats share (normal). Their variances add.
+    which all repeats share (normal). Squares of half their intervals add.
     """
     n_repeats, n_rows = errors.shape
-    rows = errors.mean(axis=0).std(ddof=1) / np.sqrt(n_rows) * stats.norm.ppf(0.5 + LEVEL / 2)
+    rows = errors.mean(axis=0).std(ddof=1) / np.sqrt(n_rows) * stats.norm.ppf(0.5 + level / 2)
     if n_repeats == 1:
         return float(rows)
     spread = errors.mean(axis=1).std(ddof=1) / np.sqrt(n_repeats)
-    return float(np.hypot(rows, spread * stats.t.ppf(0.5 + LEVEL / 2, n_repeats - 1)))
+    return float(np.hypot(rows, spread * stats.t.ppf(0.5 + level / 2, n_repeats - 1)))
 
 
 def compare(first: np.ndarray, second: np.ndarray) -> Difference:
-    """Return how much lower (negative) the first errors are, (repeats, rows) each, pairwise."""
+    """Return how much lower (negative) the first errors are, (repeats, rows) each, pairwise.
+
+    The p-value belongs to the interval that ends at zero.
+    """
     difference = first - second
-    return Difference(float(difference.mean()), half_width(difference))
+    mean, half = float(difference.mean()), half_width(difference)
+
+    def excess(log_p: float) -> float:
+        return half_width(difference, 1.0 - float(np.exp(log_p))) - abs(mean)
+
+    if half == 0 or excess(LEAST_LOG_P) < 0:
+        return Difference(mean, half, float(np.exp(LEAST_LOG_P)) if mean else 1.0)
+    if mean == 0:
+        return Difference(mean, half, 1.0)
+    return Difference(mean, half, float(np.exp(brentq(excess, LEAST_LOG_P, 0.0))))
 
 
 def repeats_half_width(errors: np.ndarray) -> float:
@@ -54,14 +69,6 @@ def repeats_half_width(errors: np.ndarray) -> float:
         return 0.0
     t = stats.t.ppf(0.5 + LEVEL / 2, len(means) - 1)
     return float(t * means.std(ddof=1) / np.sqrt(len(means)))
-
-
-def p_value(difference: Difference) -> float:
-    """Return the two-sided p-value that goes with the interval of a difference."""
-    if difference.half == 0:
-        return 0.0 if difference.mean else 1.0
-    z = abs(difference.mean) / difference.half * stats.norm.ppf(0.5 + LEVEL / 2)
-    return float(2.0 * stats.norm.sf(z))
 
 
 def holm(p_values: list[float]) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ from experiments import (
     abalone,
     abalone_data,
     abalone_work,
+    descent,
     fingerprint,
     imputers,
     kernel_ridge,
@@ -34,7 +36,7 @@ from experiments import (
 from experiments.kernel_ridge import Kernel
 from experiments.neighbours import fill_from_whole, fill_nearest, measure
 from experiments.network import Setting
-from experiments.statistics import Difference, compare, half_width, holm, p_value
+from experiments.statistics import Difference, compare, half_width, holm
 from sklearn.impute import KNNImputer
 from sklearn.kernel_ridge import KernelRidge
 
@@ -127,14 +129,31 @@ def test_abalone_has_the_papers_split_and_gaps():
         assert not np.array_equal(hidden, np.isnan(abalone_data.make_table(0.3, 1).x))
 
 
-def test_the_full_profile_has_the_papers_grids():
-    full = profiles.FULL
-    assert len(set(full.abalone.settings)) == 384
-    assert len(set(full.abalone.kernels)) * len(profiles.RIDGES) == 225
+def test_the_profiles_have_the_papers_grids():
+    full, quick = profiles.FULL, profiles.QUICK
+    for abalone_ in (full.abalone, quick.abalone):
+        assert math.prod(map(len, abalone_.network)) == 384
+        assert sum(math.prod(map(len, own)) for own in abalone_.kernels.values()) == 225
     grid = full.mnist.grid
     assert (len(grid.sizes), len(grid.kept), len(grid.seeds)) == (10, 3, 5)
-    assert set(profiles.QUICK.abalone.settings) <= set(full.abalone.settings)
-    assert set(profiles.QUICK.abalone.kernels) <= set(full.abalone.kernels)
+    assert min(full.abalone.repeats, quick.abalone.repeats, len(quick.mnist.timed_digits)) >= 3
+
+
+@pytest.mark.parametrize("goal", [(0, 0), (4, 2), (2, 1), (0, 2)])
+def test_a_descent_ends_where_no_neighbour_is_better(goal):
+    lists = (list("abcde"), [1, 2, 3])
+
+    def value(place):
+        return sum(abs(i - j) for i, j in zip(place, goal, strict=True))
+
+    found = descent.descend(lists, ["c", 2], value)
+    assert found.best == goal == descent.try_all(lists, value).best
+    assert set(descent.around(goal, lists)) <= found.known.keys()
+    assert len(descent.try_all(lists, value).known) == 15
+    assert descent.values_at(lists, (4, 0)) == ["e", 1]
+    assert abalone_work.find_ends(goal, lists) == [
+        i for i in (0, 1) if goal[i] in ((0, 4), (0, 2))[i]
+    ]
 
 
 # ------------------------------------------------------------------------ learners
@@ -222,11 +241,11 @@ def test_training_stops_without_gain_and_when_it_diverges():
 def test_kernel_ridge_is_scikit_learns(kernel, theirs):
     x, y = make_rows()
     new = make_rows(seed=3)[0]
-    decays = np.array([1e-2, 1.0])
-    ours = kernel_ridge.gram(kernel, new, x) @ kernel_ridge.solve(kernel, x, y, decays)
-    for i, decay in enumerate(decays):
+    for decay in (1e-2, 1.0):
+        coefficients = kernel_ridge.solve(kernel_ridge.gram(kernel, x, x), y, decay)
         expected = KernelRidge(alpha=decay, **theirs).fit(x, y).predict(new)
-        assert ours[:, i] == pytest.approx(expected, rel=1e-7, abs=1e-9)
+        ours = kernel_ridge.gram(kernel, new, x) @ coefficients
+        assert ours == pytest.approx(expected, rel=1e-7, abs=1e-9)
 
 
 @pytest.mark.parametrize("k", [1, 4])
@@ -291,11 +310,10 @@ def test_kernel_ridge_has_two_ways_that_agree():
     """Decays above and below the rounding errors of the Gram matrix go different ways."""
     x, y = make_rows()
     kernel = Kernel("polynomial", 10.0, 5)  # a matrix of some 1e9
-    decays = np.array([1e-12, 1e-3, 1e3])
-    ours = kernel_ridge.solve(kernel, x, y, decays)
     matrix = kernel_ridge.gram(kernel, x, x)
-    for i, decay in enumerate(decays):
-        away = matrix @ ours[:, i] + decay * ours[:, i] - y
+    for decay in (1e-12, 1e-3, 1e3):
+        ours = kernel_ridge.solve(matrix, y, decay)
+        away = matrix @ ours + decay * ours - y
         assert np.abs(away).max() < 1e-4 * np.abs(y).max()
 
 
@@ -315,7 +333,7 @@ def test_neighbours_of_the_paper_see_what_is_hidden():
 def test_sight_of_the_target_changes_training_rows_only():
     if has_data(data.load_abalone):
         table = abalone_data.make_table(0.5, 0, small=True)
-        choice = imputers.choose_mixture(table, [1, 2], [1e-2], [0], tol=1e-3)
+        choice = imputers.choose_mixture(table, [1, 2], [1e-2], [0], [1, 1e-2], tol=1e-3)
         assert [record["n_components"] for record in choice.table] == [1, 2]
         seen, unseen = (
             abalone_data.split(imputers.fill_mixture(table, choice.mixture, sees_target=sees))
@@ -331,14 +349,19 @@ def test_sight_of_the_target_changes_training_rows_only():
 
 def test_intervals_cover_gaps_and_rows():
     rng = np.random.default_rng(0)
-    truth, hits = 0.3, 0
-    for _ in range(400):
+    truth, hits, n_rare = 0.3, 0, 0
+    for _ in range(600):
         gaps, rows = rng.normal(size=(4, 1)), rng.normal(size=(1, 50))
         errors = truth + 0.1 * gaps + rows
         hits += abs(errors.mean() - truth) < half_width(errors)
-    assert 0.93 <= hits / 400 <= 1.0
+        errors = 0.5 * gaps + rows  # few repeats decide: tails of Student's t
+        n_rare += compare(errors, np.zeros_like(errors)).p_value < 0.01
+    assert 0.93 <= hits / 600 <= 1.0
+    assert n_rare / 600 <= 0.015
     assert holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.09, 0.09, 0.5])
-    assert p_value(Difference(-1.0, 1.0)) == pytest.approx(0.05)
+    errors += half_width(errors) - errors.mean()  # an interval that ends at zero
+    assert compare(errors, np.zeros_like(errors)).p_value == pytest.approx(0.05)
+    assert compare(errors, errors) == Difference(0.0, 0.0, 1.0)
     difference = compare(np.array([[1.0, 2.0, 3.0]]), np.array([[2.0, 3.1, 3.9]]))
     assert difference.below
     assert not difference.above
@@ -364,6 +387,22 @@ def test_a_corrected_p_value_decides_where_there_is_one():
     record = {"difference": -1.0, "half_width": 0.5, "p_corrected": 0.2}
     assert verdicts.judge([record]) == "**not shown**"
     assert verdicts.judge([record | {"p_corrected": 0.01}]) == "**confirmed**"
+
+
+@pytest.mark.parametrize(
+    ("differences", "mean", "verdict"),
+    [
+        ((-0.1, -0.2, -1), -1, "**confirmed** in the mean; sure by itself in 1 of 3 places"),
+        ((0.1, 0.2, 0.1), 1, "**contradicted** in the mean; sure by itself in 0 of 3 places"),
+        ((-1, -1, -1), -1, "**confirmed**"),
+        ((-1, 1, -1), -1, "**mixed**"),
+        ((-0.1, 0.2, -1), -0.1, "**confirmed in part**"),
+    ],
+)
+def test_a_sure_mean_decides_where_places_do_not(differences, mean, verdict):
+    records = [{"difference": value, "half_width": 0.5} for value in differences]
+    whole = {"difference": mean, "half_width": 0.5}
+    assert verdicts.judge_in_all(records, whole) == verdict
 
 
 def test_the_center_of_a_tree_is_half_its_longest_path():
@@ -488,6 +527,17 @@ def test_a_digest_of_code_sees_what_is_reached_and_no_comments():
     assert not any(" at 0x" in text for text in found.values())  # the same in every process
 
 
+def test_results_depend_on_what_a_fit_reaches_and_on_no_other_module():
+    reached = fingerprint.reached_modules()
+    kernels = ("single", "lanes", "completing", "levels", "factors")
+    names = ("plan.forests", "solvers.paper", "em.run", "starts.kmeans", "density.conditional")
+    for name in (*names, "structures.regularizer", *(f"kernels.{each}" for each in kernels)):
+        assert f"gapmix.{name}" in reached
+    rooms = {name.split(".")[1] for name in reached}
+    assert not rooms & {"heads", "selection", "estimators", "engines", "storage", "wording"}
+    assert not {f"gapmix.kernels.{each}" for each in ("growing", "boosted", "twins")} & set(reached)
+
+
 def test_half_a_file_is_no_result(tmp_path):
     cell = store.Cell("test", {"i": 1}, count_calls)
     path = store.path_of(cell, tmp_path)
@@ -536,7 +586,7 @@ def test_tiny_mnist_from_end_to_end(tmp_path):
         before, numbers = stamps(cache), read_numbers(output, "mnist-*.csv")
         mnist.main([*arguments, "--only", "timing", "--again"])
         changed = {path for path, at in stamps(cache).items() if before[path] != at}
-        assert {path.parent.name for path in changed} == {"mnist-timing"}
+        assert {path.parent.name for path in changed} == set(mnist_work.TIMED)
         assert read_numbers(output, "mnist-*.csv") == numbers
 
 
