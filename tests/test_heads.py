@@ -25,10 +25,10 @@ from gapmix import (
 from gapmix.density import fill
 from gapmix.evaluate import hide_and_score
 from gapmix.evaluate.contenders import beside_itself
-from gapmix.heads import fitting
+from gapmix.heads import column, fitting
 from gapmix.heads.bins import MOST_BINS, find_thresholds, put_in_bins
 from gapmix.heads.forest import Planting, plant
-from gapmix.heads.learners import Grown, choose_learners, predict, predict_levels
+from gapmix.heads.learners import Constant, Grown, choose_learners, predict, predict_levels
 from gapmix.heads.learners import learn as learn_binned
 from gapmix.heads.trees import Trees, add_up, find_fault, tells_shares, to_trees
 from gapmix.heads.weighing import believe
@@ -330,6 +330,42 @@ def test_a_forest_tells_means_and_shares_and_the_same_seed_the_same():
     assert not tells_shares(shares._replace(value=-shares.value))
     assert not tells_shares(shares._replace(value=2 * shares.value))
     assert walk(shares, x[7]) == pytest.approx(add_up(shares, x[7:8])[0])
+
+
+@pytest.mark.parametrize("n_levels", [2, 4])
+def test_where_slopes_would_be_too_many_a_forest_is_mixed_with_shares(n_levels, monkeypatch):
+    rng = np.random.default_rng(n_levels)
+    target, weight = rng.integers(0, n_levels, 90), rng.random(90)
+    told = predict_levels(
+        learn(Constant(), rng.normal(size=(90, 2)), target, weight, named=True),
+        np.zeros((2, 2)),
+        n_levels,
+    )
+    shares = np.bincount(target, weight) / weight.sum()
+    np.testing.assert_allclose(told, [shares, shares])
+    levels, frame = mixed()
+    monkeypatch.setattr(column, "MOST_SLOPES", 0)
+    imputer = GaussianMixtureImputer(**AUTO).fit(frame)
+    head = next(each for each in imputer.heads_.heads if each.column == 3)
+    assert head.learner.share > 0
+    assert not head.learner.model.slope.size
+    plain = clone(imputer).set_params(refine=False).fit(frame)
+    gaps = frame["level"].isna().to_numpy()
+    wrong = [
+        (each.impute_frame(frame)["level"].to_numpy() != levels)[gaps].mean()
+        for each in (plain, imputer)
+    ]
+    assert wrong[1] < wrong[0]
+
+
+def test_a_category_with_few_cells_of_each_level_has_no_head():
+    _, frame = mixed()
+    frame["level"] = np.arange(len(frame)).astype(str)
+    frame.loc[::10, "level"] = None
+    imputer = GaussianMixtureImputer(**AUTO, categorical_features=["level"])
+    with pytest.warns(UserWarning, match="rare"):
+        imputer.fit(frame)
+    assert 3 not in [head.column for head in imputer.heads_.heads]
 
 
 def test_a_gain_is_believed_by_how_many_standard_errors_it_has():

@@ -7,12 +7,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapmix.heads.bins import take_bins
-from gapmix.heads.learners import Grown, Learner, Learners, learn, predict, predict_levels
+from gapmix.heads.learners import (
+    Constant,
+    Grown,
+    Learner,
+    Learners,
+    Recipe,
+    learn,
+    predict,
+    predict_levels,
+)
 from gapmix.heads.weighing import Judged, Known, weigh
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of a forest that is mixed in
 N_FOLDS = 3
 MANY_CELLS = 2_000
+MOST_SLOPES = 800  # of the levels of a category together
 LEAST_GAIN = 0.02  # of the error, or of the log score
 
 
@@ -31,8 +41,7 @@ def fit_head(known: Known, column: int, learners: Learners) -> Judged:
     Trees on top of lines take longest to grow. With many cells, a forest would have found what
     they could, and they are tried only where it or lines help.
     """
-    named = is_named(known)
-    recipe = learners.of_levels if named else learners.of_numbers
+    recipe = _find_recipe(known, learners)
     first = min((_try(known, each, column) for each in recipe.tried), key=_loss)
     forest = None if recipe.planting is None else tell_others(known, recipe.planting)
     best = _mix(known, first, forest, column)
@@ -52,10 +61,24 @@ def fit_head(known: Known, column: int, learners: Learners) -> Judged:
 
 def promises_gain(known: Known, column: int, learners: Learners) -> bool:
     """Tell whether lines and a forest alone make a head that is worth its time."""
-    recipe = learners.of_levels if is_named(known) else learners.of_numbers
+    recipe = _find_recipe(known, learners)
     lines = _try(known, recipe.tried[len(recipe.tried) // 2], column)
     head = _mix(known, lines, tell_others(known, recipe.planting), column).judged.head
     return abs(head.after - head.before) > LEAST_GAIN * abs(head.before)
+
+
+def _find_recipe(known: Known, learners: Learners) -> Recipe:
+    """Return what the head of a column is made of: a forest, if lines would have too many slopes.
+
+    The time of logistic regressions goes with the third power of the number of slopes.
+    """
+    if not is_named(known):
+        return learners.of_numbers
+    recipe = learners.of_levels
+    n_slopes = known.shares.shape[1] * known.features.shape[1]
+    if n_slopes <= MOST_SLOPES or recipe.planting is None:
+        return recipe
+    return recipe._replace(tried=(Constant(),), growth=None)
 
 
 def is_named(known: Known) -> bool:

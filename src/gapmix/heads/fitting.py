@@ -48,6 +48,7 @@ from gapmix.selection.choose import (
 from gapmix.threads import open_engine
 
 FEWEST_CELLS = 60  # known cells of a column that a head is fitted to
+CELLS_PER_LEVEL = 5  # of a category: names and numbers of rows have fewer
 N_ITER = 4  # in which a mixture forgets the rows of a fold
 MANY_COLUMNS = 40  # of which only categories have heads: numbers gain little for their time
 MANY_ROWS = 2_000  # of which a few are tried first
@@ -100,7 +101,7 @@ def fit_heads(
         able = [j for j in able if is_category(view, j)]
     if not able:
         return Learned(Heads(view, ()), {})
-    learners = without_trees(learners, task, view, able)
+    learners = without_growth(learners, task, view, able)
     task, fold = deal(task, rng)
     if learners.probe and len(task.x) > MANY_ROWS:
         able = _find_promising(task, view, fitted, fold, learners, able, columns)
@@ -151,7 +152,7 @@ def _find_promising(
     return [j for j in able if promises(j)]
 
 
-def without_trees(learners: Learners, task: Task, view: View, columns: Sequence[int]) -> Learners:
+def without_growth(learners: Learners, task: Task, view: View, columns: Sequence[int]) -> Learners:
     """Return learners without trees on top if these columns of the table are too much for them."""
     n_outputs = sum(max(1, len(view.levels[j])) for j in columns)
     work = len(task.x) * count_features(view, columns[0]) * n_outputs
@@ -162,8 +163,11 @@ def without_trees(learners: Learners, task: Task, view: View, columns: Sequence[
 
 
 def _can_have_head(task: Task, column: int) -> bool:
+    """Tell whether a column shows enough cells, of every level on average, and not all the same."""
     values = task.x[~np.isnan(task.x[:, column]), column]
-    return len(values) >= FEWEST_CELLS and bool((values != values[0]).any())
+    n_levels = 0 if task.n_levels is None else int(task.n_levels[column])
+    enough = len(values) >= max(FEWEST_CELLS, CELLS_PER_LEVEL * n_levels)
+    return enough and bool((values != values[0]).any())
 
 
 def deal(task: Task, rng: np.random.Generator) -> tuple[Task, np.ndarray]:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 from gapmix.heads.bins import Binned
 from gapmix.heads.boosting import Growth, boost
 from gapmix.heads.forest import Planting, plant
-from gapmix.heads.trees import Trees, add_up, tell_levels, to_trees
+from gapmix.heads.trees import Trees, add_up, tell_levels, to_trees, without_trees
 from gapmix.selection.effort import FEW_TREES
 
 PENALTIES = (3.0, 30.0, 300.0)  # of slopes, in deviations of the columns
@@ -33,6 +33,10 @@ class Learners(NamedTuple):
     of_levels: Recipe
     max_rows: int = 20_000  # fitted to at most so many rows, drawn at random
     probe: bool = False  # whether large tables have heads only where these promise a gain
+
+
+class Constant(NamedTuple):
+    """Tells the same of every row: the shares of the levels."""
 
 
 class Grown(NamedTuple):
@@ -96,6 +100,8 @@ def learn(
     if isinstance(learner, Planting):
         told = features[:, own]
         return _learn_forest(binned, target, weight, learner, named=named, own=own, told=told)
+    if isinstance(learner, Constant):
+        return _learn_shares(target, weight)
     if isinstance(learner, Grown):
         lines = learn(learner.first, features, target, weight, binned, named=named)
         places = np.searchsorted(lines.levels, target) if named else target
@@ -114,6 +120,13 @@ def learn(
         )
     levels = np.asarray(model.classes_) if named else np.empty(0)
     return Learner(to_trees(model) or model, levels.astype(np.int64))
+
+
+def _learn_shares(target: np.ndarray, weight: np.ndarray) -> Learner:
+    levels, places = np.unique(target, return_inverse=True)
+    odds = np.log(np.bincount(places, weight))
+    baseline = odds - odds.mean() if len(levels) > 2 else odds[1:] - odds[0]
+    return Learner(without_trees(baseline), levels.astype(np.int64))
 
 
 def _learn_forest(

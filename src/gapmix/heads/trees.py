@@ -31,13 +31,19 @@ class Trees(NamedTuple):
     slope: np.ndarray  # (k, p) what features add; (k, 0) of trees
 
 
+def without_trees(baseline: np.ndarray) -> Trees:
+    """Return a sum that is the same for all rows, (k,)."""
+    no, none = np.empty(0, dtype=np.int64), np.empty(0)
+    slope = np.empty((len(baseline), 0))
+    return Trees(baseline, np.zeros(1, np.int64), no, none, no, no, none[:, None], slope)
+
+
 def to_trees(model: Any) -> Trees | None:
     """Return a fitted model of scikit-learn as arrays, None if it has neither slopes nor trees."""
     if type(model) in LINEAR:
         slope = np.ascontiguousarray(np.atleast_2d(model.coef_))
         baseline = np.broadcast_to(np.asarray(model.intercept_, dtype=float), len(slope)).copy()
-        no, none = np.empty(0, dtype=np.int64), np.empty(0)
-        return Trees(baseline, np.zeros(1, np.int64), no, none, no, no, none[:, None], slope)
+        return without_trees(baseline)._replace(slope=slope)
     if type(model) not in BOOSTED or getattr(model, "is_categorical_", None) is not None:
         return None
     if isinstance(model, HistGradientBoostingRegressor) and model.loss != "squared_error":
