@@ -52,7 +52,7 @@ CELLS_PER_LEVEL = 5  # of a category: names and numbers of rows have fewer
 N_ITER = 4  # in which a mixture forgets the rows of a fold
 MANY_COLUMNS = 40  # of which only categories have heads: numbers gain little for their time
 MANY_ROWS = 2_000  # of which a few are tried first
-N_PROBED = 1_000
+N_PROBED = 1_500
 MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
 MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
 
@@ -137,7 +137,7 @@ def _find_promising(
     able: Sequence[int],
     columns: Sequence[int] | None,
 ) -> list[int]:
-    """Return the columns on which heads promise a gain, judged by a few rows.
+    """Return the columns on which heads promise a gain, judged by a few rows; categories do.
 
     The mixture has seen these rows. Among many it hardly knows them by heart, and what it does only
     makes it harder to be better.
@@ -149,7 +149,7 @@ def _find_promising(
         hidden = [j] if columns is None else list(columns)
         return promises_gain(look(few, view, models, fold[:N_PROBED], j, hidden), j, learners)
 
-    return [j for j in able if promises(j)]
+    return [j for j in able if is_category(view, j) or promises(j)]
 
 
 def without_growth(learners: Learners, task: Task, view: View, columns: Sequence[int]) -> Learners:
