@@ -491,7 +491,9 @@ def test_long_tables_are_compared_on_some_of_their_rows(monkeypatch):
     monkeypatch.setattr(choose, "fit", count)
     monkeypatch.setitem(EFFORTS, "default", EFFORTS["default"]._replace(max_rows=100))
     x, _ = make_groups(400)
-    imputer = GaussianMixtureImputer(random_state=0, max_components=3, shapes=None).fit(x)
+    imputer = GaussianMixtureImputer(
+        random_state=0, max_components=3, shapes=None, refine=False
+    ).fit(x)
     n_tried = len(imputer.selection_)
     n_kept = sum(each.share > 0 for each in imputer.selection_)
     n_useful = int((~np.isnan(x)).any(axis=1).sum())

@@ -136,7 +136,8 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         distribution of the column. It is below 1 if hidden cells were filled worse than by the
         column's mean, or by the frequencies of its levels.
     hidden_error_ : float or None
-        Root mean square error of hidden numbers, as they are filled, in standard deviations.
+        Root mean square error of hidden numbers, as the mixture fills them before it is refined,
+        in standard deviations.
     heads_ : Heads or None
         What refines the mixture: `heads_.heads` has a record for each column with gaps, with its
         weight, from 0 to 1, and the error of known cells before and after.

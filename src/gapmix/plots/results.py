@@ -54,7 +54,7 @@ def plot_selection(estimator: Any, *, ax: Axes | None = None) -> Axes:
     >>> from gapmix.selection import Candidate
     >>> tried = (Candidate(1, 0.9, -1.3, 5, 0.1), Candidate(2, 0.7, -1.1, 9, 0.1, share=1.0))
     >>> print(plot_selection(tried).get_title(loc="left"))
-    2 sizes tried; chosen: 2 components
+    2 numbers tried; chosen: 2 components
     """
     tried = _read_candidates(estimator)
     ax = open_axes(ax, 9.0, 4.0, panels=True)
