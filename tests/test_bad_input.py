@@ -130,7 +130,7 @@ def test_a_column_without_values_is_named_once_and_where_the_user_is(kind, n_com
     with pytest.warns(UserWarning, match="no observed value") as caught:
         estimator.fit(frame, kind.target(len(frame)))
     assert [str(warning.message).split(".")[0] for warning in caught] == [
-        "Column 'b' has no observed values"
+        "Column 'b' has no observed values, so nothing can be learned about it"
     ]
     assert caught[0].filename == __file__
     for result in answer(estimator, kind, frame):
