@@ -19,7 +19,7 @@ from gapmix.density.conditional import Filled
 from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted
 from gapmix.heads.bins import put_in_bins
-from gapmix.heads.column import N_FOLDS, fit_head, promises_gain
+from gapmix.heads.column import N_FOLDS, fit_head, promise_gain
 from gapmix.heads.features import (
     DIGITS,
     View,
@@ -53,6 +53,8 @@ N_ITER = 4  # in which a mixture forgets the rows of a fold
 MANY_COLUMNS = 40  # of which only categories have heads: numbers gain little for their time
 MANY_ROWS = 2_000  # of which a few are tried first
 N_PROBED = 1_500
+MEAN_GAIN = 0.01  # of the error that these must promise, over columns of numbers,
+LEAST_GAIN = 0.005  # and in a column
 MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
 MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
 
@@ -145,11 +147,13 @@ def _find_promising(
     few = task._replace(x=task.x[:N_PROBED], weight=task.weight[:N_PROBED])
     models = [model_of(fitted, task, 1)] * N_FOLDS
 
-    def promises(j: int) -> bool:
+    def promise(j: int) -> float:
         hidden = [j] if columns is None else list(columns)
-        return promises_gain(look(few, view, models, fold[:N_PROBED], j, hidden), j, learners)
+        return promise_gain(look(few, view, models, fold[:N_PROBED], j, hidden), j, learners)
 
-    return [j for j in able if is_category(view, j) or promises(j)]
+    gains = {j: promise(j) for j in able if not is_category(view, j)}
+    worth = bool(gains) and float(np.mean(list(gains.values()))) >= MEAN_GAIN
+    return [j for j in able if j not in gains or (worth and gains[j] >= LEAST_GAIN)]
 
 
 def without_growth(learners: Learners, task: Task, view: View, columns: Sequence[int]) -> Learners:
