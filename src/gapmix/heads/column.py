@@ -21,7 +21,7 @@ from gapmix.heads.weighing import Judged, Known, weigh
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of a forest that is mixed in
 N_FOLDS = 3
-MANY_CELLS = 2_000
+MANY_CELLS = 2_000  # known ones of a column
 MOST_SLOPES = 800  # of the levels of a category together
 
 

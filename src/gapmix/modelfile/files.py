@@ -220,13 +220,9 @@ def composed(
 
 
 def _read_heads(estimator: Any, arrays: Arrays) -> Heads | None:
-    """Return the heads of an estimator; a classifier has one of the label, the last column."""
+    """Return the heads of a checked estimator; a classifier's is of the label, the last column."""
     if hasattr(estimator, "mixture_"):
         mixture, targets = estimator.mixture_, getattr(estimator, "n_targets_", 0)
-        if type(targets) is not int or not 0 <= targets < mixture.n_features_in_:
-            raise ModelFileError(
-                f"n_targets_ is {targets!a}; the mixture has {mixture.n_features_in_} columns."
-            )
         return heads_from_arrays(arrays, mixture.n_features_in_, mixture._n_levels, targets)
     d, n_levels = estimator.n_features_in_, estimator.mixtures_[0]._n_levels
     counts = np.append(np.zeros(d, dtype=int) if n_levels is None else n_levels, 0)

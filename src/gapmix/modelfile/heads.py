@@ -54,14 +54,14 @@ def heads_to_arrays(estimator: Any) -> Arrays:
     if heads is None or not heads.heads:
         return {}
     view = heads.view
+    levels = [learner.levels for _, learner in at_work]
     table = [[*each[:5], each.half, share_of(each)] for each in heads.heads]
     arrays = {
         "heads.table": np.array(table, dtype=float),
         "heads.view": np.column_stack([view.order, view.center, view.scale, view.gaps]).astype(
             float
         ),
-        **_join_lists("heads", {"shown": view.levels}),
-        **_join_lists("heads", {"levels": [learner.levels for _, learner in at_work]}),
+        **_join_lists("heads", {"shown": view.levels, "levels": levels}),
         **_join_trees("heads", [learner.model for _, learner in at_work]),
     }
     forests = [learner.forest for _, learner in at_work if learner.forest is not None]
