@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 import gapmix as package
+from gapmix.cli.beginning import warm_up
 from gapmix.cli.screen import Screen
 
 
@@ -59,6 +60,14 @@ def test_compiling_is_announced_on_the_screen_while_a_command_runs(quiet):
         log.info("Compiling for this machine.")
     log.info("not shown")
     assert shown.getvalue() == ("" if quiet else "Note: Compiling for this machine.\n")
+
+
+def test_compiling_in_advance_is_not_advised_while_it_is_done():
+    shown = io.StringIO()
+    with Screen(console=Console(file=shown, width=200)) as screen:
+        warm_up(screen)
+        logging.getLogger("gapmix.kernels").info("`gapmix warm-up` does all of it in advance.")
+    assert "advance" not in shown.getvalue()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -176,7 +176,7 @@ def test_numbers_with_separators_or_signs_are_pointed_at_and_never_lost(gapmix, 
     ran = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", *QUICK)
     assert ran.code == 0, ran.err
     said = ran.err.replace("\n", " ")
-    assert "Column 'income' has numbers with separators or signs, as in '" in said
+    assert "Column 'income' has numbers with separators, signs or units, as in '" in said
     assert "It is passed through unfilled with 7 gaps." in said
     assert "as in '10%'. It is used as a category." in said
     filled = [*csv.reader((tmp_path / "o.csv").read_text().splitlines())][1:]

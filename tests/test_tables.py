@@ -37,6 +37,7 @@ from gapmix.tables.schema import (
 )
 from gapmix.tables.sink import output_dialect, writing
 from gapmix.tables.source import Chunk, open_table
+from gapmix.tables.tally import find_dressed
 
 
 def dialect_of(text, **given_options):
@@ -546,3 +547,18 @@ def test_the_rows_of_a_pandas_frame_keep_their_index():
     made = fill_frame(frame, seen.schema, np.array([[1.0], [2.0], [3.0]]))
     assert made.index.tolist() == ["r", "s", "t"]
     assert frame["x"].isna().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("texts", "decimal", "found"),
+    [
+        (["8.123,50 EUR", "912,00 EUR", "1.000,10 EUR"], ".", "8.123,50 EUR"),
+        (["70 kg", "81.5 kg", "64kg"], ".", "70 kg"),
+        (["12 B", "12 C", "14 B", "15 D"], ".", ""),  # houses
+        (["A12", "A13", "B7"], ".", ""),
+        (["1,234.50", "99", "7.5"], ".", "1,234.50"),
+        (["7,5", "8,25", "9"], ",", ""),  # plain numbers there
+    ],
+)
+def test_numbers_with_a_unit_are_told_from_names(texts, decimal, found):
+    assert find_dressed(texts, decimal) == found

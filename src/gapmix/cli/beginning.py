@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -71,6 +72,7 @@ def warm_up(watch: Watch) -> WarmResult:
     """Compile all kernels that are not kept yet, and measure this machine."""
     began = time.perf_counter()
     watch.plan("compile")
+    logging.getLogger(kernels.__name__).setLevel(logging.WARNING)  # that it compiles is no news
     watch.stage("Compiling", len(kernels.MODULES), "modules", part="compile")
     found = {}
     for n, name in enumerate(kernels.MODULES, 1):

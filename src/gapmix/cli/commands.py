@@ -23,6 +23,7 @@ from gapmix.cli.options import (
     WITH_MODEL,
     WRITTEN,
     ColumnOptions,
+    Drawn,
     FitOptions,
     PieceOptions,
     ReadOptions,
@@ -86,8 +87,8 @@ class Outcome(NamedTuple):
     converged: bool = True
 
 
-READ, USE, FIT, SHOW = ReadOptions(), ColumnOptions(), FitOptions(), Shown()
-WHOLE = PieceOptions()
+READ, USE, FIT, WHOLE = ReadOptions(), ColumnOptions(), FitOptions(), PieceOptions()
+SHOW, DRAW = Shown(), Drawn()
 DEMO = Path("gapmix-demo")
 TablePath = Annotated[
     str, Parameter(help="CSV (also .gz, .zst), TSV or Parquet file; - is standard input")
@@ -148,7 +149,7 @@ def impute(
     columns: ColumnOptions = USE,
     fit: FitOptions = FIT,
     pieces: PieceOptions = WHOLE,
-    show: Shown = SHOW,
+    show: Drawn = DRAW,
 ) -> Outcome:
     """Fill the gaps in a table."""
     output = to_output(output)
@@ -195,7 +196,7 @@ def fit(
     columns: ColumnOptions = USE,
     fit: FitOptions = FIT,
     pieces: PieceOptions = WHOLE,
-    show: Shown = SHOW,
+    show: Drawn = DRAW,
 ) -> Outcome:
     """Fit a model to a table and save it."""
     refuse_idle("on a model: give it to `impute`", ("keep",), columns)
@@ -227,7 +228,7 @@ def score(
     read: ReadOptions = READ,
     columns: ColumnOptions = USE,
     fit: FitOptions = FIT,
-    show: Shown = SHOW,
+    show: Drawn = DRAW,
 ) -> Outcome:
     """Write how probable each row is: the log density of its known cells."""
     output = to_output(output)
@@ -255,8 +256,7 @@ def sample(
 ) -> Outcome:
     """Write new rows drawn from a model."""
     output = to_output(output)
-    refuse_idle("on drawn rows", ("plots",), show)
-    check_files({"the model": model}, {"--output": output}, show.plots)
+    check_files({"the model": model}, {"--output": output})
     if show.json and output is None:
         raise CallError("--json and the table would both go to standard output. Give --output.")
     if seed < 0:
@@ -273,7 +273,7 @@ def describe(
     components: Annotated[int, Parameter(help="Number of Gaussians to plan for")] = 5,
     read: ReadOptions = READ,
     columns: ColumnOptions = USE,
-    show: Shown = SHOW,
+    show: Drawn = DRAW,
 ) -> Outcome:
     """Show columns, gaps, and which gaps occur together; with --verbose, the plan of a fit."""
     refuse_idle("on what is described", ("keep",), columns)
@@ -298,7 +298,7 @@ def evaluate(
     show: Shown = SHOW,
 ) -> Outcome:
     """Hide known cells and compare how well mean, k-NN, iterative and mixture fill them."""
-    refuse_idle("on comparisons", ("keep", "bounds", "strict", "plots"), columns, fit, show)
+    refuse_idle("on comparisons", ("keep", "bounds", "strict"), columns, fit)
     if repeats < 1:
         raise CallError(f"--repeats must be at least 1, not {repeats}.")
     if not 0 < share < 1:
@@ -308,7 +308,7 @@ def evaluate(
         done = evaluating.evaluate(
             table,
             request,
-            _fitting(fit, show),
+            fit.fitting(),
             screen,
             repeats=repeats,
             share=share,
@@ -328,7 +328,7 @@ def report(
     read: ReadOptions = READ,
     columns: ColumnOptions = USE,
     fit: FitOptions = FIT,
-    show: Shown = SHOW,
+    show: Drawn = DRAW,
 ) -> Outcome:
     """Fill the gaps in a table and write a report: what was missing, what was filled, how well."""
     check_files({"the table": table}, {"--output": output}, show.plots)
@@ -342,7 +342,6 @@ def report(
 @app.command
 def info(model: Annotated[Path, Parameter(help="Model file")], /, *, show: Shown = SHOW) -> Outcome:
     """Show what is in a model file."""
-    refuse_idle("on a model file", ("plots",), show)
     return Outcome("informed", looking.info(model), show)
 
 
@@ -354,7 +353,6 @@ def demo(
     show: Shown = SHOW,
 ) -> Outcome:
     """Try gapmix: remove a fifth of the cells of a wine table, fill them, and compare."""
-    refuse_idle("on the demonstration", ("plots",), show)
     with _open_screen(show) as screen:
         return Outcome("demonstrated", beginning.demonstrate(folder, screen), show)
 
@@ -362,7 +360,6 @@ def demo(
 @app.command
 def warm_up(*, show: Shown = SHOW) -> Outcome:
     """Compile in advance what the first fit would compile, for example in a container image."""
-    refuse_idle("on compiling", ("plots",), show)
     with _open_screen(show) as screen:
         return Outcome("warmed", beginning.warm_up(screen), show)
 
@@ -375,7 +372,7 @@ def completion(
     return Outcome("script", app.generate_completion(shell=shell), SHOW)
 
 
-def _fitting(options: FitOptions, show: Shown) -> Fitting:
+def _fitting(options: FitOptions, show: Drawn) -> Fitting:
     fitting = options.fitting(show.plots)
     if show.plots is not None:
         drawing.check_folder(show.plots)

@@ -11,7 +11,7 @@ from gapmix.cli.drawing import draw_gaps
 from gapmix.cli.models import load_model
 from gapmix.cli.reading import read_table
 from gapmix.cli.requests import Fitting, Reading, Watch
-from gapmix.estimators.glance import best_part, list_united
+from gapmix.estimators.glance import list_best, list_united
 from gapmix.estimators.imputer import GaussianMixtureImputer
 from gapmix.estimators.shaped import find_centers
 from gapmix.kinds import look, tell
@@ -147,7 +147,7 @@ class ModelFacts(NamedTuple):
     log_likelihood: float
     covariance_type: str
     united: tuple[int, ...]  # sizes of the mixtures that were averaged; empty for one alone
-    shown: tuple[int, int]  # the components that describe all rows by themselves: first, end
+    shown: tuple[int, ...]  # the components that describe all rows by themselves
 
 
 def info(path: Path) -> ModelFacts:
@@ -169,7 +169,7 @@ def info(path: Path) -> ModelFacts:
         float(mixture.history_[-1].log_likelihood),
         mixture.covariance_type,
         list_united(imputer),
-        best_part(imputer),
+        tuple(list_best(imputer)),
     )
 
 

@@ -273,6 +273,13 @@ class Shown:
     verbose: Annotated[
         bool, flag("Also show how it was computed: plans, components, log-likelihoods", SHOWN)
     ] = False
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Drawn(Shown):
+    """What is shown, plots too."""
+
     plots: Annotated[Path | None, Parameter(help="Folder to write plots to", group=SHOWN)] = None
 
 

@@ -362,11 +362,10 @@ def _plain_table(title: str) -> Grid:
 def _informed(result: Any, verbose: bool) -> Any:
     size = f"{count(result.n_components, 'component')}, {result.covariance_type} covariances"
     title = "The components: means, most probable levels"
-    first, end = result.shown
     if result.united:
         sizes = listed([str(each) for each in result.united])
         size = f"mixtures of {sizes} components, averaged; {result.covariance_type} covariances"
-        title = f"The mixture of {end - first}, best on hidden cells: means, most probable levels"
+        title = "The best of them on hidden cells: means, most probable levels"
     rows = [
         ("Model", size),
         ("Columns", f"{len(result.columns)} in the table, {result.n_features} used"),
@@ -378,8 +377,8 @@ def _informed(result: Any, verbose: bool) -> Any:
         rows.append(("Log-likelihood", density))
     table = _plain_table(title)
     table.add_column("share of rows", no_wrap=True, overflow="ellipsis")
-    shown = range(first, min(end, first + MAX_COMPONENTS))
-    total = sum(result.weights[first:end])
+    shown = result.shown[:MAX_COMPONENTS]
+    total = sum(result.weights[k] for k in result.shown)
     for k in shown:
         table.add_column(f"{100 * result.weights[k] / total:.1f} %", justify="right", no_wrap=True)
     n_shown, more = _cut(len(result.feature_names))
@@ -387,7 +386,7 @@ def _informed(result: Any, verbose: bool) -> Any:
         table.add_row(Text(clean(name)), *(_number(result.means[k][j]) for k in shown))
     for name, components in result.categories.items():
         table.add_row(Text(clean(name)), *(_best_level(components[k]) for k in shown))
-    rest = end - first - len(shown)
+    rest = len(result.shown) - len(shown)
     if rest:
         more.append(Text(f"and {count(rest, 'more component')}"))
     return Group(_summary(rows), "", table, *more)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+import numpy as np
 from sklearn import get_config
 from sklearn.utils import estimator_html_repr
 
@@ -18,6 +19,7 @@ from gapmix.structures import STRUCTURES, WIDEST
 from gapmix.wording import count, say_doubted
 
 MAX_CLASSES = 10
+LEAST_SHARE = 0.0005  # of the rows that a component has to be shown: less reads as 0.0 %
 CELL = "padding:.15em 1em .15em 0;text-align:left;vertical-align:top;border:0;background:none"
 
 
@@ -63,8 +65,7 @@ def glance(estimator: Any) -> str:
         sizes = ", ".join(str(each.n_components) for each in list_sizes_once(tried))
         rows.insert(1, ("Sizes tried", f"{sizes}; kept: {kept}"))
         if list_united(estimator):
-            first, end = best_part(estimator)
-            best = _tell_size(mixture.weights_[first:end])
+            best = _tell_size(mixture.weights_[list_best(estimator)])
             rows[0] = ("Components", f"{kept}, averaged; alone, the best has {best}")
     if hasattr(estimator, "trust_") and list_doubted(estimator):
         rows.append(("Hard to fill", say_doubted(list_doubted(estimator))))
@@ -112,12 +113,19 @@ def is_complete(imputer: Any) -> bool:
     return planned or bool(imputer.mixture_.converged_)
 
 
-def best_part(imputer: Any) -> tuple[int, int]:
-    """Return which components to show, the first and the end: those of one mixture.
+def list_best(imputer: Any) -> list[int]:
+    """Return which components to show: those of one mixture that have rows.
 
     Of mixtures that were averaged, each describes all rows by itself, and the same group of rows is
     found in each. The one that filled hidden cells best is shown.
     """
+    first, end = _find_best_part(imputer)
+    weights = imputer.mixture_.weights_[first:end]
+    return (first + np.flatnonzero(weights >= LEAST_SHARE * weights.sum())).tolist()
+
+
+def _find_best_part(imputer: Any) -> tuple[int, int]:
+    """Return the first component of the best mixture, and the end of it."""
     sizes = list_united(imputer)
     if not sizes:
         return 0, len(imputer.mixture_.weights_)

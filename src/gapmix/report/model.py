@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.estimators.glance import best_part, is_complete, list_united
+from gapmix.estimators.glance import is_complete, list_best, list_united
 from gapmix.estimators.shaped import find_centers
 from gapmix.report.subject import Subject
 from gapmix.selection.sizes import measure_spread
@@ -45,9 +45,7 @@ class ModelFacts(NamedTuple):
     """What a fitted mixture found."""
 
     united: tuple[int, ...]  # the sizes it was put together from; empty if it is one mixture
-    profiles: tuple[
-        Profile, ...
-    ]  # of all components; of the best of the sizes if there are several
+    profiles: tuple[Profile, ...]  # of the components shown
     deviations: np.ndarray  # (K, d) components in the order of the profiles
     is_complete: bool  # the fit converged, or ended when it was to end
 
@@ -60,9 +58,10 @@ def describe_model(subject: Subject) -> ModelFacts:
     spread = measure_spread(x)
     known = ~np.isnan(x)
     overall = np.sum(x, axis=0, where=known) / np.maximum(known.sum(axis=0), 1)
-    first, end = best_part(imputer)
-    weights = mixture.weights_[first:end] / mixture.weights_[first:end].sum()
-    order = first + np.argsort(-weights, kind="stable")
+    best = list_best(imputer)
+    weights = mixture.weights_[best] / mixture.weights_[best].sum()
+    ranks = np.argsort(-weights, kind="stable")
+    order = np.array(best)[ranks]
     numbers = np.array([j for j in range(d) if j not in subject.levels], dtype=int)
     means = np.tile(overall, (len(order), 1))
     means[:, numbers] = find_centers(imputer)[order]
@@ -70,7 +69,7 @@ def describe_model(subject: Subject) -> ModelFacts:
     profiles = tuple(
         Profile(
             k + 1,
-            float(weights[order[k] - first]),
+            float(weights[ranks[k]]),
             tuple(
                 Mark(int(j), float(means[k, j]), float(overall[j]), float(deviations[k, j]))
                 for j in np.argsort(-np.abs(deviations[k]), kind="stable")

@@ -230,8 +230,9 @@ def _note_dressed(column: Column, dressed: str) -> Note:
     is_used = column.kind == CATEGORY
     what = "used as a category" if is_used else f"passed through unfilled{left}"
     return Note(
-        f"Column {quote(column.name)} has numbers with separators or signs, as in {quote(dressed)}."
-        f" It is {what}. To have it filled as numbers, write them plainly, as in 1234.5.",
+        f"Column {quote(column.name)} has numbers with separators, signs or units, as in "
+        f"{quote(dressed)}. It is {what}. To have it filled as numbers, write them plainly, as in "
+        "1234.5.",
         warning=not is_used,
     )
 

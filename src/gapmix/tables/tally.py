@@ -46,7 +46,13 @@ except ImportError:
     pl = None
 
 MOSTLY = 0.5  # distinct texts of which this share are numbers are probably meant as numbers
-DRESSED = 0.9  # share of distinct texts that are numbers with separators or signs
+DRESSED = 0.9  # share of distinct texts that are numbers with separators, signs or a unit
+SIGNS = "%€$£¥"
+DRESS = re.compile(
+    rf"[+-]?[{SIGNS}]?\s?[+-]?"
+    r"((\d{1,3}([,'\s]\d{3})+|\d+)(\.\d+)?|(\d{1,3}([.'\s]\d{3})+|\d+)(,\d+)?)"
+    rf"\s?(?P<unit>[{SIGNS}]|[^\W\d_]{{1,4}})?"
+)
 MAX_COUNTED = 10_000  # distinct texts, after which they are no longer counted
 OTHER_TYPES = (nw.Binary, nw.Duration, nw.Time, nw.Unknown)  # that texts are not made of
 
@@ -342,11 +348,15 @@ def is_coded(tally: Tally) -> bool:
 
 
 def find_dressed(texts: Collection[str], decimal: str) -> str:
-    """Return a text such as 1,234.50 or 25% if nearly all texts are such numbers, else nothing."""
-    between, point = (r"[,'\s]", r"\.") if decimal == "." else (r"[.'\s]", ",")
-    number = rf"(\d{{1,3}}({between}\d{{3}})+|\d+)({point}\d+)?"
-    dressed = re.compile(rf"[+-]?[€$£¥]?\s?[+-]?{number}\s?[%€$£¥]?")
-    alike = [text for text in map(str.strip, texts) if dressed.fullmatch(text)]
+    """Return a text such as 1,234.50 or 70 kg if nearly all texts are such numbers, else nothing.
+
+    Whatever signs the rest of the table has, thousands may be separated either way. A unit is one
+    if nearly all texts have it: '12 B' and '12 C' are names of houses.
+    """
+    found = [(text, DRESS.fullmatch(text)) for text in map(str.strip, texts)]
+    units = Counter(match["unit"] or "" for _, match in found if match)
+    unit = next((word for word, _ in units.most_common() if word.isalpha()), "")
+    alike = [text for text, match in found if match and match["unit"] in (None, *SIGNS, unit)]
     if len(alike) < DRESSED * len(texts):
         return ""
     return next((text for text in alike if not is_numeral(text.replace(decimal, "."))), "")
