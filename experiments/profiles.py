@@ -45,7 +45,7 @@ class Mnist(NamedTuple):
     retrained_digits: tuple[int, ...]  # whose chosen models are retrained with every solver
     varied_digit: int
     max_iter: int
-    loadings: tuple[float, ...] = (1e-3, 1e-2, 1e-1)  # of classifiers
+    loadings: tuple[float, ...] = (1e-3, 1e-2, 1e-1, 1.0)  # of classifiers
     n_varied: int | None = None  # decisions varied, all if None
     varied_seeds: tuple[int, ...] = (0, 1, 2)
     pattern_rows: tuple[int, ...] = (500, 1000, 2000)

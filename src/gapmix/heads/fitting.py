@@ -52,9 +52,8 @@ CELLS_PER_LEVEL = 5  # of a category: names and numbers of rows have fewer
 N_ITER = 4  # in which a mixture forgets the rows of a fold
 MANY_COLUMNS = 40  # of which only categories have heads: numbers gain little for their time
 MANY_ROWS = 2_000  # of which a few are tried first
-N_PROBED = 1_500
-MEAN_GAIN = 0.01  # of the error that these must promise, over columns of numbers,
-LEAST_GAIN = 0.005  # and in a column
+PROBES = ((500, 0.004), (1_500, 0.01))  # rows, and the mean gain of error that they must promise
+LEAST_GAIN = 0.005  # that the last of these must promise in a column
 MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
 MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
 
@@ -106,7 +105,8 @@ def fit_heads(
     learners = without_growth(learners, task, view, able)
     task, fold = deal(task, rng)
     if learners.probe and len(task.x) > MANY_ROWS:
-        able = _find_promising(task, view, fitted, fold, learners, able, columns)
+        model = model_of(fitted, task, 1)._replace(trust=trust)
+        able = _find_promising(task, view, model, fold, learners, able, columns)
         if not able:
             return Learned(Heads(view, ()), {})
     models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
@@ -133,7 +133,7 @@ def fit_heads(
 def _find_promising(
     task: Task,
     view: View,
-    fitted: Fitted,
+    model: Density,
     fold: np.ndarray,
     learners: Learners,
     able: Sequence[int],
@@ -144,16 +144,18 @@ def _find_promising(
     The mixture has seen these rows. Among many it hardly knows them by heart, and what it does only
     makes it harder to be better.
     """
-    few = task._replace(x=task.x[:N_PROBED], weight=task.weight[:N_PROBED])
-    models = [model_of(fitted, task, 1)] * N_FOLDS
-
-    def promise(j: int) -> float:
-        hidden = [j] if columns is None else list(columns)
-        return promise_gain(look(few, view, models, fold[:N_PROBED], j, hidden), j, learners)
-
-    gains = {j: promise(j) for j in able if not is_category(view, j)}
-    worth = bool(gains) and float(np.mean(list(gains.values()))) >= MEAN_GAIN
-    return [j for j in able if j not in gains or (worth and gains[j] >= LEAST_GAIN)]
+    numbers = [j for j in able if not is_category(view, j)]
+    gains: dict[int, float] = {}
+    for n, least in PROBES if numbers else ():
+        few = task._replace(x=task.x[:n], weight=task.weight[:n])
+        for j in numbers:
+            hidden = [j] if columns is None else list(columns)
+            known = look(few, view, [model] * N_FOLDS, fold[:n], j, hidden)
+            gains[j] = promise_gain(known, j, learners)
+        if float(np.mean(list(gains.values()))) < least:
+            gains = dict.fromkeys(numbers, 0.0)
+            break
+    return [j for j in able if j not in gains or gains[j] >= LEAST_GAIN]
 
 
 def without_growth(learners: Learners, task: Task, view: View, columns: Sequence[int]) -> Learners:

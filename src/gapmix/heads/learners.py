@@ -98,8 +98,7 @@ def learn(
     `_learn_forest`.
     """
     if isinstance(learner, Planting):
-        told = features[:, own]
-        return _learn_forest(binned, target, weight, learner, named=named, own=own, told=told)
+        return _learn_forest(features, target, weight, binned, learner, named=named, own=own)
     if isinstance(learner, Constant):
         return _learn_shares(target, weight)
     if isinstance(learner, Grown):
@@ -130,25 +129,25 @@ def _learn_shares(target: np.ndarray, weight: np.ndarray) -> Learner:
 
 
 def _learn_forest(
-    binned: Binned,
+    features: np.ndarray,
     target: np.ndarray,
     weight: np.ndarray,
+    binned: Binned,
     planting: Planting,
     *,
     named: bool,
     own: int,
-    told: np.ndarray,
 ) -> Learner:
     """Return a forest fitted to the levels of a category, or to a column of numbers itself.
 
     A forest of numbers tells how far they are from what the mixture fills in, the feature `own`:
-    what a slope of -1 takes away, `told` (n,), is added to the target before.
+    what a slope of -1 takes away is added to the target before.
     """
     if named:
         levels, places = np.unique(target.astype(np.int64), return_inverse=True)
         return Learner(None, levels, plant(binned, places, weight, len(levels), planting), 1.0)
-    forest = plant(binned, target + told, weight, 0, planting)
-    slope = np.zeros((1, binned.bins.shape[1]))
+    forest = plant(binned, target + features[:, own], weight, 0, planting)
+    slope = np.zeros((1, features.shape[1]))
     slope[0, own] = -1.0
     return Learner(None, np.empty(0, dtype=np.int64), forest._replace(slope=slope), 1.0)
 
