@@ -20,6 +20,7 @@ from gapmix import (
 )
 from gapmix.plan.patterns import find_patterns
 from gapmix.selection import choose
+from gapmix.selection.calibration import calibrate_intervals, expect_widths
 from gapmix.selection.effort import EFFORTS, Spend, count_iterations
 from gapmix.selection.hiding import hide, hide_rows
 from gapmix.selection.judging import (
@@ -35,9 +36,7 @@ from gapmix.selection.sizes import (
     RIDGES,
     SIZES,
     Candidate,
-    calibrate_intervals,
     choose_best,
-    expect_widths,
     grow,
     grow_ridge,
     list_sizes,

@@ -30,7 +30,7 @@ from gapmix.heads.features import make_features
 from gapmix.heads.fitting import fit_heads
 from gapmix.heads.learners import choose_learners, predict_levels
 from gapmix.heads.using import Heads
-from gapmix.selection.choose import Task, Wanted, as_chosen, choose
+from gapmix.selection.choose import Wanted, as_chosen, choose
 from gapmix.selection.classes import (
     find_exponent,
     join_classes,
@@ -39,6 +39,7 @@ from gapmix.selection.classes import (
     share_out,
     temper,
 )
+from gapmix.selection.task import Task
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

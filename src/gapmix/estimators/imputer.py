@@ -42,8 +42,9 @@ from gapmix.kinds import (
     look,
     to_possible,
 )
-from gapmix.selection.choose import Task, as_chosen, choose
-from gapmix.selection.sizes import nominal_coverage
+from gapmix.selection.calibration import nominal_coverage
+from gapmix.selection.choose import as_chosen, choose
+from gapmix.selection.task import Task
 from gapmix.shapes import forward_table
 
 

@@ -30,7 +30,8 @@ from gapmix.fitting.matrix import are_useful, check_reach, make_matrix
 from gapmix.fitting.spec import Running, Spec, count_factors
 from gapmix.fitting.whole import fit
 from gapmix.plan import TreeOptions
-from gapmix.selection.choose import Task, Wanted, find_factors
+from gapmix.selection.choose import Wanted, find_factors
+from gapmix.selection.task import Task
 from gapmix.structures import name_structure
 from gapmix.units import Scaling
 

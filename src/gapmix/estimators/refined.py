@@ -12,9 +12,10 @@ from gapmix.density.conditional import Filled
 from gapmix.heads.fitting import fit_heads
 from gapmix.heads.learners import can_learn, choose_learners
 from gapmix.heads.using import Heads, move, redraw, refine
-from gapmix.selection.choose import Chosen, Task, Wanted
+from gapmix.selection.calibration import recalibrate
+from gapmix.selection.choose import Chosen, Wanted
 from gapmix.selection.effort import Effort
-from gapmix.selection.sizes import recalibrate
+from gapmix.selection.task import Task
 
 
 def read_refine(asked: Any, effort: Effort, n_components: int | str) -> Any:

@@ -27,7 +27,8 @@ from gapmix.estimators.warning import warn_codes, warn_of_unknown
 from gapmix.fitting.matrix import check_reach
 from gapmix.heads.fitting import fit_heads
 from gapmix.heads.learners import choose_learners
-from gapmix.selection.choose import Task, as_chosen, choose
+from gapmix.selection.choose import as_chosen, choose
+from gapmix.selection.task import Task
 
 
 class GaussianMixtureRegressor(RegressorMixin, MixtureBased):

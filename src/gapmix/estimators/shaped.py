@@ -9,8 +9,9 @@ import numpy as np
 from gapmix.estimators.bounds import find_column, find_limits
 from gapmix.estimators.passing import model_kinds
 from gapmix.kinds import CATEGORY, SHARE
-from gapmix.selection.choose import Task, Wanted
+from gapmix.selection.choose import Wanted
 from gapmix.selection.shaping import Column, choose_shapes, make_shape
+from gapmix.selection.task import Task
 from gapmix.shapes import IDENTITY, NAMES, Shape, inverse, list_shaped
 
 

@@ -33,18 +33,9 @@ from gapmix.heads.learners import Learners
 from gapmix.heads.using import Head, Heads, draw_in, heed
 from gapmix.heads.weighing import Judged, Known
 from gapmix.plan.canonical import draw_uniform
-from gapmix.selection.choose import (
-    Task,
-    Wanted,
-    find_ends,
-    fit_size,
-    measure_widths,
-    merge_copies,
-    model_of,
-    only_useful,
-    read_rows,
-    sample_rows,
-)
+from gapmix.selection.calibration import find_ends, measure_widths
+from gapmix.selection.choose import Wanted, fit_size
+from gapmix.selection.task import Task, merge_copies, model_of, only_useful, read_rows, sample_rows
 from gapmix.threads import open_engine
 
 FEWEST_CELLS = 60  # known cells of a column that a head is fitted to

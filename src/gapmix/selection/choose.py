@@ -15,17 +15,17 @@ from gapmix.density import Density
 from gapmix.em.records import Iteration
 from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted, density_of
-from gapmix.fitting.matrix import Matrix, are_useful, as_table, make_matrix
+from gapmix.fitting.matrix import Matrix, as_table
 from gapmix.fitting.progress import comparing, showing
 from gapmix.fitting.spec import Running, Spec
 from gapmix.fitting.whole import fit
-from gapmix.kinds import Possible, find_spans
 from gapmix.selection import judging, sizes
+from gapmix.selection.calibration import calibrate
 from gapmix.selection.effort import EFFORTS, Effort, Spend, count_iterations
 from gapmix.selection.hiding import hide, hide_rows
 from gapmix.selection.judging import Hidden, Told
 from gapmix.selection.sizes import Candidate, Size
-from gapmix.shapes import Shape, forward_table
+from gapmix.selection.task import Task, count_rows, model_of, only_useful, read_rows, sample_rows
 from gapmix.structures import STRUCTURES, name_structure
 from gapmix.structures.mixtures import (
     parameters_to_internal,
@@ -33,28 +33,11 @@ from gapmix.structures.mixtures import (
     unite,
     without_idle,
 )
-from gapmix.units import Scaling
 
 logger = logging.getLogger("gapmix")
 
 ROWS_TO_HOLD_OUT = 10  # rows a component needs for some to be held out
 SHARE_TO_FORESEE = 0.5  # of the rows, on which sizes show whether larger ones can pay
-MANY_ROWS = 20_000  # among so many, rows given twice are not looked for
-
-
-class Task(NamedTuple):
-    """What a mixture is fitted to, and which of its cells judge its size."""
-
-    x: np.ndarray  # (n, d), NaN where missing
-    weight: np.ndarray  # (n,)
-    names: list[str]  # of the columns, for messages
-    target_columns: np.ndarray | None = None  # hide these only; None hides any
-    whole_rows: bool = False  # hide rows instead of cells, and judge by their density
-    units: Scaling | None = None  # of a larger table, if this is part of one
-    pooled: np.ndarray | None = None  # (d, d) covariance to shrink to, if it is known
-    n_levels: np.ndarray | None = None  # (D,) levels of the columns, 0 for numbers
-    possible: Possible | None = None  # values that ends of intervals are brought to, if not all are
-    shapes: tuple[Shape, ...] = ()  # transforms of the columns before the fit, if there are any
 
 
 class Wanted(NamedTuple):
@@ -80,23 +63,10 @@ class Chosen(NamedTuple):
     blind: Fitted | None = None  # the best size, fitted without what was hidden
     held: np.ndarray | None = None  # (m, d) rows of which something was hidden
     held_weight: np.ndarray | None = None  # (m,)
-    calibration: np.ndarray | None = None  # see sizes.calibrate_intervals
+    calibration: np.ndarray | None = None  # see calibration.calibrate_intervals
     trust: np.ndarray | None = None  # (D,) see judging.find_trust
     error: float | None = None  # of hidden numbers as they are filled in the end, in deviations
     reg_covar: float = sizes.RIDGE  # of the largest share
-
-
-def read_rows(task: Task, spec: Spec) -> Matrix:
-    """Return the rows of a task as a fit sees them."""
-    x = forward_table(task.shapes, task.x)
-    return make_matrix(
-        x, task.weight, task.names, spec.covariance_type, task.units, n_levels=task.n_levels
-    )
-
-
-def model_of(fitted: Fitted, task: Task, n_jobs: int | None) -> Density:
-    """Return the density of a task's rows, in their own units, under a mixture fitted to them."""
-    return density_of(fitted, n_jobs)._replace(shapes=task.shapes)
 
 
 def fit_size(
@@ -133,7 +103,7 @@ def choose(wanted: Wanted, task: Task) -> Chosen:
     again to everything and united.
     """
     task = only_useful(task)
-    n_rows = _count_rows(task)
+    n_rows = count_rows(task)
     if wanted.n_components == "auto":
         most = wanted.effort.max_components
         if most > 1 and wanted.max_components is not None:
@@ -235,7 +205,7 @@ def _compare(wanted: Wanted, task: Task, tried: list[int], factors: list[int]) -
             trust, error = _find_trust(
                 model, cells, [told[sizes.size_of(each)] for each in kept], kept
             )
-        calibration = _calibrate(model._replace(trust=trust), sample, cells)
+        calibration = calibrate(model._replace(trust=trust), sample, cells)
     weights = np.repeat([each.share for each in kept], wanted.effort.n_starts)
     united = _unite(parts, weights / wanted.effort.n_starts, whole, wanted.running.n_jobs)
     advice = tuple(each.advice for each in parts)
@@ -258,7 +228,7 @@ def _may_need_ridge(wanted: Wanted, shown: Task) -> bool:
     )
     known = shown.weight @ ~np.isnan(shown.x[:, numbers]) / shown.weight.sum()
     known = known[known > 0]  # the others are as if they were not there
-    return _count_rows(shown) * float(known.sum()) < sizes.ROWS_PER_COLUMN * len(known) ** 2
+    return count_rows(shown) * float(known.sum()) < sizes.ROWS_PER_COLUMN * len(known) ** 2
 
 
 def _grow(
@@ -354,100 +324,6 @@ def _hide(task: Task, rng: np.random.Generator) -> np.ndarray:
         return hide_rows(task.x, task.weight, rng, task.n_levels)
     columns, weight, n_levels = task.target_columns, task.weight, task.n_levels
     return hide(task.x, "mcar", rng, columns=columns, weight=weight, n_levels=n_levels)
-
-
-def _calibrate(model: Density, sample: Task, cells: Hidden) -> np.ndarray | None:
-    """Return how to ask for intervals so that they hold what they should, judged by hidden cells.
-
-    (D, N_QUANTILES); columns that do not vary, and categories, say nothing about it. With too few
-    rows for any cell to be hidden, intervals are as wide as so few rows let expect.
-    """
-    varies = cells.spread > 0
-    if not varies.any():
-        return None
-    judged = cells.hidden & varies
-    row = np.flatnonzero(judged.any(axis=1))
-    low, high = find_ends(sample, cells.x[row])
-    widths = measure_widths(model, cells.shown[row], low, high)[judged[row]]
-    at, column = np.nonzero(judged)
-    known = sample.weight @ ~np.isnan(sample.x[:, varies]) / sample.weight.sum()  # share of cells
-    n_rows = _count_rows(sample) * float(known.mean())
-    common = sizes.calibrate_intervals(
-        widths, cells.weight[at], sizes.expect_widths(n_rows, float(known.sum()))
-    )
-    order = np.argsort(column, kind="stable")
-    starts = np.searchsorted(column[order], np.arange(1, len(varies)))
-    own, weight = np.split(widths[order], starts), np.split(cells.weight[at[order]], starts)
-    return np.stack(
-        [sizes.calibrate_intervals(*each, common) for each in zip(own, weight, strict=True)]
-    )
-
-
-def find_ends(task: Task, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends, (n, D) each, of what is brought to the values of rows (n, D) of a task."""
-    return (x, x) if task.possible is None else find_spans(task.possible, x)
-
-
-def measure_widths(
-    model: Density, shown: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
-    """Return how wide central intervals must be to reach from `low` to `high`, all (n, D).
-
-    It is the coverage to ask of the model, 0 for a cell whose median lies between the two.
-    """
-    below = density.distribution(model, shown, low)
-    above = below if _are_same(low, high) else density.distribution(model, shown, high)
-    return np.maximum(np.maximum(2.0 * below - 1.0, 1.0 - 2.0 * above), 0.0)
-
-
-def _are_same(low: np.ndarray, high: np.ndarray) -> bool:
-    return low is high or np.array_equal(low, high, equal_nan=True)
-
-
-def _count_rows(task: Task) -> int:
-    """Return the number of rows that say something, each counted once however often it is there.
-
-    So a weight of 2 leads to the same sizes as the row given twice. In a long table it does not
-    matter: enough rows for every size are left.
-    """
-    useful = task.x[are_useful(task.x, task.weight)]
-    return len(useful) if len(useful) > MANY_ROWS else len(_find_copies(useful)[0])
-
-
-def merge_copies(task: Task) -> Task:
-    """Return the task with each row given once, and the weights of its copies together.
-
-    So a standard error is the same of a row of weight 2 as of the row given twice.
-    """
-    first, copy_of = _find_copies(task.x)
-    if len(first) == len(task.x):
-        return task
-    return task._replace(x=task.x[first], weight=np.bincount(copy_of, task.weight))
-
-
-def _find_copies(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of x that are not like one before, and of each row which of them it is."""
-    rows = np.ascontiguousarray(x).view(f"V{x.itemsize * x.shape[1]}").ravel()
-    _, first, copy_of = np.unique(rows, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    return first[order], np.argsort(order)[copy_of]
-
-
-def only_useful(task: Task) -> Task:
-    """Return the task as if rows that say nothing were not there, unless none says anything."""
-    useful = are_useful(task.x, task.weight)
-    if useful.all() or not useful.any():
-        return task
-    return task._replace(x=task.x[useful], weight=task.weight[useful])
-
-
-def sample_rows(task: Task, rng: np.random.Generator, max_rows: int) -> Task:
-    """Return the task on some of its rows if it has very many."""
-    n = len(task.x)
-    if n <= max_rows:
-        return task
-    chosen = np.sort(rng.choice(n, max_rows, replace=False))
-    return task._replace(x=task.x[chosen], weight=task.weight[chosen])
 
 
 def _unite(fits: list[Fitted], shares: np.ndarray, matrix: Matrix, n_jobs: int | None) -> Fitted:

@@ -11,7 +11,8 @@ from scipy.special import log_softmax, softmax
 from gapmix import density
 from gapmix.density import Density
 from gapmix.fitting.fitted import Fitted, density_of
-from gapmix.selection.choose import Chosen, Task, Wanted, fit_size, read_rows
+from gapmix.selection.choose import Chosen, Wanted, fit_size
+from gapmix.selection.task import Task, read_rows
 from gapmix.structures import STRUCTURES
 from gapmix.structures.mixtures import unite
 

@@ -18,18 +18,10 @@ import numpy as np
 from gapmix import density
 from gapmix.fitting.climb import CollapsedFitError
 from gapmix.kinds import NUMBER, POSITIVE, SHARE, WHOLE, ColumnValues
-from gapmix.selection.choose import (
-    Task,
-    Wanted,
-    fit_size,
-    merge_copies,
-    model_of,
-    only_useful,
-    read_rows,
-    sample_rows,
-)
+from gapmix.selection.choose import Wanted, fit_size
 from gapmix.selection.hiding import hide
 from gapmix.selection.sizes import measure_spread
+from gapmix.selection.task import Task, merge_copies, model_of, only_useful, read_rows, sample_rows
 from gapmix.shapes import (
     LOG,
     LOGIT,

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtrit
 
 SIZES = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 ROWS_PER_COMPONENT = 10  # sizes with fewer rows for a component are not tried
@@ -25,10 +24,6 @@ SMALLEST_GAIN = 0.0025  # of the loss: less is not worth a larger size,
 SMALLEST_LOG_GAIN = 0.01  # and of the log score, in nats of a cell
 LARGE = 13  # components, from which on the next size takes as long as all before it
 N_UNITED = 3  # sizes united
-ROUNDING = 1e-9  # of shares that are added up
-N_QUANTILES = 201  # of the widths that calibrate intervals
-PRIOR_CELLS = 100  # what expected widths count for beside them
-LARGEST_COVERAGE = 1.0 - 1e-9
 
 
 class Size(NamedTuple):
@@ -214,71 +209,3 @@ def list_factors(n_rows: int, d: int) -> list[int]:
     """Return the numbers of factors worth trying on a table of so many rows and columns."""
     most = int(min(n_rows / ROWS_PER_FACTOR, d / 2))
     return [number for number in FACTORS if number <= most] or [max(1, most)]
-
-
-def calibrate_intervals(widths: np.ndarray, weight: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Return how wide central intervals had to be to hold hidden cells, as sorted quantiles.
-
-    `widths` is the coverage to ask of the model for an interval that just holds the cell, and cells
-    count by their weight. If the model were exact, widths would be uniform; where it is too sure of
-    itself they pile up near 1. The result has `N_QUANTILES` entries, entry i being what to ask of
-    the model for a coverage of i / (N - 1).
-    The widths `expected` before any was seen are added as if they were `PRIOR_CELLS` more, so that
-    few cells change little: those of a fit to a small table, for the cells of all columns; those of
-    all columns, for the cells of one.
-    """
-    both = np.concatenate([widths, expected])
-    weights = np.concatenate([weight, np.full(len(expected), PRIOR_CELLS / len(expected))])
-    order = np.argsort(both, kind="stable")  # as np.quantile, which takes thrice as long
-    share = np.cumsum(weights[order])
-    # What is reached but for rounding is reached: copies of a cell add up like its weight.
-    reached = share / share[-1] + ROUNDING
-    place = np.searchsorted(reached, np.linspace(0.0, 1.0, N_QUANTILES))
-    quantiles: np.ndarray = both[order[np.minimum(place, len(both) - 1)]]
-    return quantiles
-
-
-def recalibrate(
-    calibration: np.ndarray, before: np.ndarray, after: np.ndarray, weight: np.ndarray
-) -> np.ndarray:
-    """Return what to ask of a model whose intervals are changed after they were calibrated.
-
-    Cells of these weights needed the widths `before` and need those `after`. Intervals are widened
-    by as many deviations, of a Gaussian's: with both the same, nothing changes.
-    """
-    was, now = (calibrate_intervals(each, weight, calibration) for each in (before, after))
-    reach, old, new = (_to_reach(each) for each in (calibration, was, now))
-    widths: np.ndarray = 2.0 * ndtr(np.maximum(reach + new - old, 0.0)) - 1.0
-    return np.maximum.accumulate(np.where(new == old, calibration, widths))
-
-
-def _to_reach(widths: np.ndarray) -> np.ndarray:
-    """Return the deviations that central intervals of a Gaussian reach to on either side."""
-    reach: np.ndarray = ndtri(0.5 + 0.5 * np.minimum(widths, LARGEST_COVERAGE))
-    return reach
-
-
-def expect_widths(n_rows: float, d: float) -> np.ndarray:
-    """Return the widths that intervals of evenly spaced coverages need, (PRIOR_CELLS,).
-
-    A cell told from d - 1 others by a regression on n rows is off by a t-distributed error with
-    n - d degrees of freedom, sqrt((n + d) / (n - d)) times as large as the fit itself says: some
-    rows were spent on its coefficients, and these are uncertain. With many rows, widths are even.
-    """
-    coverage = (np.arange(PRIOR_CELLS) + 0.5) / PRIOR_CELLS
-    free = max(n_rows - d, 1.0)
-    reach = stdtrit(free, 0.5 * (1.0 + coverage)) * np.sqrt((n_rows + d) / free)
-    widths: np.ndarray = 2.0 * ndtr(reach) - 1.0
-    return widths
-
-
-def nominal_coverage(coverage: float, calibration: np.ndarray | None) -> np.ndarray:
-    """Return the coverage to ask of the model so that intervals hold what was asked for.
-
-    One for each column (D,), or one for all (), as in files of earlier versions.
-    """
-    if calibration is None:
-        return np.asarray(coverage)
-    grid = np.linspace(0.0, 1.0, calibration.shape[-1])
-    found = np.array([np.interp(coverage, grid, each) for each in np.atleast_2d(calibration)])
-    return np.clip(found.reshape(calibration.shape[:-1]), 0.0, LARGEST_COVERAGE)
