@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from gapmix.tables import textfile
 from gapmix.tables.cells import guard_formulas, parse_numbers, read_marks, write_numbers
 from gapmix.tables.coding import Output, decode, encode, match_columns, output_names
 from gapmix.tables.dialect import Given, TableError, find_dialect, squeeze
+from gapmix.tables.dressed import find_dress, read_dressed, write_dressed
 from gapmix.tables.frames import fill_frame, read_frame
 from gapmix.tables.scan import scan
 from gapmix.tables.schema import (
@@ -37,7 +39,6 @@ from gapmix.tables.schema import (
 )
 from gapmix.tables.sink import output_dialect, writing
 from gapmix.tables.source import Chunk, open_table
-from gapmix.tables.tally import find_dressed
 
 
 def dialect_of(text, **given_options):
@@ -156,7 +157,7 @@ def test_the_output_is_written_as_its_name_asks():
 
 def test_only_texts_are_guarded():
     texts = pl.Series(["=1", "+a", "-5", "-5,5", "-", "@", "\tx", "\rx", "a=1", None, "1e5", "+"])
-    texts.append(pl.Series(["--", "-1.234,5", "-5 %", "-2+3", "+A1", "-5%*A1"]))
+    texts.append(pl.Series(["--", "-1.234,5", "-5 %", "-2+3", "+A1", "-5%*A1", "-$5.20", "-7 kg"]))
     guarded, n_guarded = guard_formulas(texts, ",")
     changed = [new for old, new in zip(texts, guarded, strict=True) if old != new]
     assert changed == ["'=1", "'+a", "'@", "'\tx", "'\rx", "'-2+3", "'+A1", "'-5%*A1"]
@@ -549,16 +550,41 @@ def test_the_rows_of_a_pandas_frame_keep_their_index():
     assert frame["x"].isna().tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("texts", "decimal", "found"),
-    [
-        (["8.123,50 EUR", "912,00 EUR", "1.000,10 EUR"], ".", "8.123,50 EUR"),
-        (["70 kg", "81.5 kg", "64kg"], ".", "70 kg"),
-        (["12 B", "12 C", "14 B", "15 D"], ".", ""),  # houses
-        (["A12", "A13", "B7"], ".", ""),
-        (["1,234.50", "99", "7.5"], ".", "1,234.50"),
-        (["7,5", "8,25", "9"], ",", ""),  # plain numbers there
-    ],
-)
-def test_numbers_with_a_unit_are_told_from_names(texts, decimal, found):
-    assert find_dressed(texts, decimal) == found
+DRESSED = {
+    "euros": (["8.123,50 EUR", "912,00 EUR", "-1.000,10 EUR"], ".", "#.##0,00 EUR"),
+    "kilograms": (["70 kg", "81.5 kg", "-64.2 kg"], ".", "0.0 kg"),
+    "dollars": (["$1,234.50", "-$99.00", "$7.25"], ".", "$#,##0.00"),
+    "thousands": (["1,234.50", "99.00", "7.50"], ".", "#,##0.00"),
+    "swiss": (["1'234", "9'876'543", "99"], ".", "#'##0"),
+    "percent": (["25%", "3%", "100%"], ".", "0%"),
+    "commas": (["7,5 %", "8,2 %", "9,0 %"], ",", "0,0 %"),
+    "houses": (["12 B", "12 C", "14 B", "15 D"], ".", ""),
+    "codes": (["A12", "A13", "B7"], ".", ""),
+    "plain": (["7,5", "8,25", "9"], ",", ""),
+    "words": (["no", "yes"], ".", ""),
+}
+
+
+@pytest.mark.parametrize("name", DRESSED)
+def test_numbers_with_units_are_told_from_names_and_written_as_they_were(name):
+    texts, decimal, spelling = DRESSED[name]
+    assert find_dress(texts, decimal) == spelling
+    if not spelling:
+        return
+    cells = nw.from_native(pl.Series([*texts, " ", "NA", None, "12 furlongs"]), series_only=True)
+    parsed = read_dressed(cells, Marks(), spelling)
+    plain = [re.sub(r"[^\d,.-]", "", text).replace("-", "") for text in texts]
+    if "#.##" in spelling or decimal == ",":
+        plain = [text.replace(".", "").replace(",", ".") for text in plain]
+    wanted = [
+        float(digits.replace(",", "")) * (-1 if "-" in text else 1)
+        for digits, text in zip(plain, texts, strict=True)
+    ]
+    assert parsed.values[: len(texts)].tolist() == wanted
+    assert np.isnan(parsed.values[len(texts) :]).all()
+    assert (parsed.n_other, parsed.others) == (1, ("12 furlongs",))
+    again = write_dressed(parsed.values[: len(texts)], spelling)
+    back = read_dressed(nw.from_native(again, series_only=True), Marks(), spelling)
+    assert back.values.tolist() == parsed.values[: len(texts)].tolist()
+    if name != "kilograms":  # where 70 becomes 70.0
+        assert again.to_list() == texts

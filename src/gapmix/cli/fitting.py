@@ -21,6 +21,7 @@ from gapmix.selection.sizes import Candidate, list_sizes_once
 from gapmix.tables.dialect import TableError
 from gapmix.tables.frames import named_rows
 from gapmix.tables.schema import CATEGORY, NUMBER, Note, Schema, feature_names, features
+from gapmix.tables.spelling import is_date
 from gapmix.wording import Advised
 
 NOTED = ("rare_levels_",)  # what is as it should be, and only worth knowing
@@ -125,7 +126,7 @@ def name_categories(schema: Schema) -> Any:
 def _name_kinds(schema: Schema) -> Any:
     """Return what an imputer is told of columns: 1970 is no lower limit of dates."""
     named = zip(feature_names(schema), features(schema), strict=True)
-    return {name: NUMBER for name, j in named if schema.columns[j].spelling} or "auto"
+    return {name: NUMBER for name, j in named if is_date(schema.columns[j].spelling)} or "auto"
 
 
 def make_imputer(fitting: Fitting) -> GaussianMixtureImputer:

@@ -22,6 +22,7 @@ from gapmix.solvers.calibrate import costs_for
 from gapmix.structures import STRUCTURES, suit
 from gapmix.tables.dates import show_days
 from gapmix.tables.schema import DATE, NUMBER, feature_names, features, unique_names
+from gapmix.tables.spelling import is_date
 
 MAX_PATTERNS = 8  # the most frequent ones, listed
 
@@ -81,10 +82,10 @@ def describe(path: str | Path, reading: Reading, fitting: Fitting, watch: Watch)
         kind = column.kind
         if column.kind == NUMBER:
             values = matrix[:, place[j]]
-            kind = DATE if column.spelling else tell(look(values))
+            kind = DATE if is_date(column.spelling) else tell(look(values))
             ends = np.array([f(values) for f in (np.nanmin, np.nanmean, np.nanmax)])
-            dated = column.spelling
-            low, mean, high = show_days(ends, dated) if dated else ends.tolist()
+            dated = kind == DATE
+            low, mean, high = show_days(ends, column.spelling) if dated else ends.tolist()
         share = column.n_missing / schema.n_rows
         facts.append(
             ColumnFacts(labels[j], kind, column.n_missing, share, low, mean, high, column.levels)

@@ -23,6 +23,7 @@ from gapmix.tables.cells import read_marks
 from gapmix.tables.dates import SPELLINGS
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import CATEGORY, NUMBER, USED, CallError, Column, Schema
+from gapmix.tables.spelling import is_spelling
 from gapmix.wording import quote
 
 FIELDS = {"name": str, "kind": str, "whole": bool, "levels": list}
@@ -135,7 +136,7 @@ def _check(imputer: GaussianMixtureImputer) -> None:
         and set(FIELDS) <= set(c) <= set(FIELDS | MORE)
         and all(type(c[name]) is kind for name, kind in (FIELDS | MORE).items() if name in c)
         and all(isinstance(text, str) for text in (*c["levels"], *c.get("missing_values", ())))
-        and c.get("spelling", SPELLINGS[0]) in SPELLINGS
+        and is_spelling(c.get("spelling", SPELLINGS[0]))
         and (c["kind"] != CATEGORY or len(set(c["levels"])) == len(c["levels"]) > 0)
         for c in imputer.columns_
     )

@@ -34,6 +34,7 @@ from gapmix.tables.schema import (
     unique_names,
 )
 from gapmix.tables.source import Source, name_table, open_table
+from gapmix.tables.spelling import is_date
 from gapmix.wording import count, quote
 
 LEAST_STEPS = 20  # from value to value, before a column is said to count rows
@@ -157,7 +158,10 @@ def read_bounds(texts: tuple[str, ...], schema: Schema) -> Bounds | None:
         low, colon, high = span.partition(":")
         spelling = next((c.spelling for c in schema.columns if c.name == name), "")
         try:
-            ends = [read_date(end, spelling) if spelling and end else end for end in (low, high)]
+            ends = [
+                read_date(end, spelling) if is_date(spelling) and end else end
+                for end in (low, high)
+            ]
             pair = (float(ends[0] or -math.inf), float(ends[1] or math.inf))
         except ValueError:
             pair = (math.nan, math.nan)

@@ -32,6 +32,7 @@ from gapmix.tables.schema import (
     unique_names,
 )
 from gapmix.tables.source import locate, name_table
+from gapmix.tables.spelling import is_date
 from gapmix.wording import count, label, listed
 
 SAID = {  # of one column, of several
@@ -107,7 +108,7 @@ def _describe_columns(schema: Schema) -> tuple[str, ...]:
     sentences = [
         f"{label(name)} holds dates, shown as {name_unit(column.spelling)} since 1970-01-01."
         for name, column in zip(names, schema.columns, strict=True)
-        if column.spelling
+        if is_date(column.spelling)
     ]
     for kind, (one, several) in SAID.items():
         found = by_kind.get(kind, [])

@@ -25,6 +25,8 @@ CATEGORY_MARKS = frozenset(["", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "null
 # What everybody writes for a gap; of other marks it is said how often they were taken for one.
 PLAIN_MARKS = frozenset(["", "na", "n/a", "#n/a", "#na", "<na>", "nan", "null"])
 
+HARMLESS = r"^(\+|-+|[+-][€$£¥]?\s?[0-9][0-9.,' ]*([%€$£¥]|\pL{1,4})?)$"  # numbers, mere dashes
+
 
 class Parsed(NamedTuple):
     """Cells as numbers, and those that are none."""
@@ -104,6 +106,17 @@ def parse_numbers(texts: Any, marks: Marks, decimal: str) -> Parsed:
     return Parsed(result, n_other, first_other, others, marked)
 
 
+def without_gaps(texts: Any, values: np.ndarray, marks: Marks) -> Parsed:
+    """Return the values (n,) of stripped texts, NaN at marks of gaps and where they have none."""
+    plain = texts.str.to_lowercase().is_in(list(USUAL_MARKS))
+    gaps = (plain | texts.is_in(list(marks.texts))).fill_null(True)
+    marked = count_marks(texts.filter(gaps).drop_nulls())
+    values[gaps.to_numpy()] = np.nan
+    other = np.flatnonzero(np.isnan(values) & ~gaps.to_numpy())
+    shown = texts.gather(other).unique(maintain_order=True).head(3).to_list()
+    return Parsed(values, len(other), int(other[0]) if other.size else -1, tuple(shown), marked)
+
+
 def parse_levels(cells: Any, marks: Marks, *, typed: bool) -> Levels:
     """Return a narwhals series as texts as they are spelled, null for gaps.
 
@@ -166,10 +179,10 @@ def write_numbers(values: np.ndarray, decimal: str, *, whole: bool = False) -> A
 def guard_formulas(texts: Any, decimal: str) -> tuple[Any, int]:
     """Put ' before texts that a spreadsheet would run as a formula.
 
-    Numbers are left alone, with separators and percent signs too, and so are mere dashes.
+    Numbers are left alone, with separators, signs and units too, and so are mere dashes.
     """
     risky = texts.str.contains(r"^[=+\-@\t\r]").fill_null(False)
-    risky &= ~texts.str.contains(r"^(-+|[+-][0-9.,' %]*)$").fill_null(False)
+    risky &= ~texts.str.contains(HARMLESS).fill_null(False)
     if not risky.any():
         return texts, 0
     plain = texts.str.replace(",", ".", literal=True) if decimal == "," else texts

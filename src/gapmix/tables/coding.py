@@ -20,7 +20,6 @@ from gapmix.tables.cells import (
     refuse_infinite,
     write_numbers,
 )
-from gapmix.tables.dates import fill_dates, name_values, read_dates, write_dates
 from gapmix.tables.dialect import TableError
 from gapmix.tables.schema import (
     NUMBER,
@@ -34,6 +33,7 @@ from gapmix.tables.schema import (
     unique_names,
 )
 from gapmix.tables.source import Chunk
+from gapmix.tables.spelling import fill_spelled, is_date, name_values, read_spelled, write_spelled
 from gapmix.tables.tally import read_integers, typed_numbers
 from gapmix.wording import quote
 
@@ -186,8 +186,8 @@ def _encode_numbers(
     chunk: Chunk, j: int, column: Column, marks: Marks, dialect: Dialect | None
 ) -> np.ndarray:
     series = chunk.column(j)
-    if column.spelling:
-        parsed = read_dates(series, marks, column.spelling)
+    if _is_spelled(series, column):
+        parsed = read_spelled(series, marks, column.spelling)
     elif dialect is not None:
         parsed = parse_numbers(nw.to_native(series), marks, dialect.decimal)
     else:
@@ -209,6 +209,11 @@ def _encode_numbers(
     return parsed.values
 
 
+def _is_spelled(cells: Any, column: Column) -> bool:
+    """Tell whether cells are in the spelling of their column; elsewhere they may be numbers."""
+    return is_date(column.spelling) or (bool(column.spelling) and cells.dtype == nw.String)
+
+
 def _decode_numbers(
     cells: Any,
     column: Column,
@@ -217,8 +222,8 @@ def _decode_numbers(
     output: Output,
     dialect: Dialect | None,
 ) -> Any:
-    if column.spelling:
-        return fill_dates(cells, gaps, filled, column.spelling)
+    if _is_spelled(cells, column):
+        return fill_spelled(cells, gaps, filled, column.spelling)
     whole = column.large or (column.whole and not output.raw_means)
     values = np.round(filled) if whole else filled
     if dialect is None:
@@ -305,6 +310,6 @@ def _decode_std(cells: Any, spread: np.ndarray, dialect: Dialect | None, output:
 def draw_series(name: str, values: np.ndarray, column: Column) -> pl.Series:
     """Return numbers that were drawn as a column has them: whole ones whole, dates as dates."""
     if column.spelling:
-        return write_dates(values, column.spelling).alias(name)
+        return write_spelled(values, column.spelling).alias(name)
     series = pl.Series(name, values)
     return series.round().cast(pl.Int64) if column.whole else series

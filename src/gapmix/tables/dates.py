@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from itertools import product
 from typing import Any
 
@@ -15,7 +14,7 @@ import narwhals as nw
 import numpy as np
 
 from gapmix.estimators.marks import Marks
-from gapmix.tables.cells import USUAL_MARKS, Parsed, count_marks
+from gapmix.tables.cells import Parsed, without_gaps
 from gapmix.tables.dialect import TableError
 from gapmix.wording import quote
 
@@ -47,12 +46,6 @@ def name_unit(spelling: str) -> str:
     """Return what the numbers of a column of dates count."""
     endings = (("%.f", "microseconds"), ("%S", "seconds"), ("%M", "minutes"))
     return next((unit for sign, unit in endings if sign in spelling), "days")
-
-
-def name_values(spelling: str) -> str:
-    """Return what a column of numbers, or of dates in a spelling, holds: a noun without an s."""
-    shown = datetime(2024, 12, 31, 23, 59).strftime(spelling.replace("%-", "%").replace("%.f", ""))
-    return f"date such as {shown}" if spelling else "number"
 
 
 def find_spelling(columns: Iterator[Any], name: str) -> str:
@@ -106,13 +99,7 @@ def read_dates(cells: Any, marks: Marks, spelling: str) -> Parsed:
         return Parsed(_to_numbers(native, spelling), 0, -1, (), {})
     texts = native.str.strip_chars()
     values = _to_numbers(_parse(texts, spelling), spelling)
-    plain = texts.str.to_lowercase().is_in(list(USUAL_MARKS))
-    gaps = (plain | texts.is_in(list(marks.texts))).fill_null(True)
-    marked = count_marks(texts.filter(gaps).drop_nulls())
-    values[gaps.to_numpy()] = np.nan
-    other = np.flatnonzero(np.isnan(values) & ~gaps.to_numpy())
-    shown = texts.gather(other).unique(maintain_order=True).head(3).to_list()
-    return Parsed(values, len(other), int(other[0]) if other.size else -1, tuple(shown), marked)
+    return without_gaps(texts, values, marks)
 
 
 def _to_numbers(dates: Any, spelling: str) -> np.ndarray:

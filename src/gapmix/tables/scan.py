@@ -12,8 +12,8 @@ import numpy as np
 from gapmix.estimators.levels import are_padded
 from gapmix.estimators.marks import Marks
 from gapmix.tables.cells import add_marks
-from gapmix.tables.dates import name_values
 from gapmix.tables.dialect import TableError
+from gapmix.tables.dressed import find_dressed
 from gapmix.tables.marking import note_marks
 from gapmix.tables.schema import (
     CATEGORY,
@@ -30,12 +30,12 @@ from gapmix.tables.schema import (
     name_columns,
 )
 from gapmix.tables.source import Source
+from gapmix.tables.spelling import name_values
 from gapmix.tables.tally import (
     Tally,
     begin_again,
     count_width,
-    find_dates,
-    find_dressed,
+    find_spellings,
     gather,
     is_coded,
     look,
@@ -81,7 +81,7 @@ def scan(
         Tally(role, add_marks(marks, own.get(j, ())))
         for j, role in enumerate(roles or ["use"] * len(source.names))
     ]
-    find_dates(source, tallies)
+    find_spellings(source, tallies)
     n_rows = n_blank = 0
     for chunk in source.chunks():
         for j, tally in enumerate(tallies):
@@ -231,8 +231,8 @@ def _note_dressed(column: Column, dressed: str) -> Note:
     what = "used as a category" if is_used else f"passed through unfilled{left}"
     return Note(
         f"Column {quote(column.name)} has numbers with separators, signs or units, as in "
-        f"{quote(dressed)}. It is {what}. To have it filled as numbers, write them plainly, as in "
-        "1234.5.",
+        f"{quote(dressed)}. It is {what}. Give --numbers {quote(column.name)} to have it filled as "
+        "numbers of this kind.",
         warning=not is_used,
     )
 

@@ -36,7 +36,7 @@ class Column(NamedTuple):
     loose: bool = False  # numbers among other texts, which are gaps as asked
     keep: bool = False  # used, but its gaps are not filled
     marks: tuple[str, ...] = ()  # what stands for a gap in this column only
-    spelling: str = ""  # of dates that are used as numbers, such as "%d.%m.%Y"
+    spelling: str = ""  # of dates, "%d.%m.%Y", and numbers, "#,##0.0 kg"
 
 
 class Schema(NamedTuple):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -23,8 +22,9 @@ from gapmix.tables.cells import (
     refuse_infinite,
     spell,
 )
-from gapmix.tables.dates import TYPED, find_spelling, read_dates
+from gapmix.tables.dates import TYPED, find_spelling
 from gapmix.tables.dialect import TableError
+from gapmix.tables.dressed import find_dress, find_dressed
 from gapmix.tables.schema import (
     CATEGORY,
     DATE,
@@ -37,6 +37,7 @@ from gapmix.tables.schema import (
     Column,
 )
 from gapmix.tables.source import Chunk, Source
+from gapmix.tables.spelling import read_spelled
 from gapmix.wording import quote
 
 pl: Any
@@ -46,13 +47,6 @@ except ImportError:
     pl = None
 
 MOSTLY = 0.5  # distinct texts of which this share are numbers are probably meant as numbers
-DRESSED = 0.9  # share of distinct texts that are numbers with separators, signs or a unit
-SIGNS = "%€$£¥"
-DRESS = re.compile(
-    rf"[+-]?[{SIGNS}]?\s?[+-]?"
-    r"((\d{1,3}([,'\s]\d{3})+|\d+)(\.\d+)?|(\d{1,3}([.'\s]\d{3})+|\d+)(,\d+)?)"
-    rf"\s?(?P<unit>[{SIGNS}]|[^\W\d_]{{1,4}})?"
-)
 MAX_COUNTED = 10_000  # distinct texts, after which they are no longer counted
 OTHER_TYPES = (nw.Binary, nw.Duration, nw.Time, nw.Unknown)  # that texts are not made of
 
@@ -79,7 +73,7 @@ class Tally:
         self.declared: tuple[str, ...] = ()  # levels in the order of their type
         self.n_counted = 0  # cells in which distinct texts were counted
         self.what = ""  # "date" or "text" for types that are passed through
-        self.spelling = ""  # of dates that are used as numbers
+        self.spelling = ""  # of dates, or of numbers that are not plain
 
 
 def look(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool = True) -> None:
@@ -96,8 +90,11 @@ def look(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool = Tru
     tally.n_seen += len(series)
 
 
-def find_dates(source: Source, tallies: Sequence[Tally]) -> None:
-    """Find the columns of a text table that are to be numbers and hold dates; note how."""
+def find_spellings(source: Source, tallies: Sequence[Tally]) -> None:
+    """Note how columns of a text table are spelled that are to be numbers and are not written so.
+
+    They hold dates, or numbers with separators, signs and units.
+    """
     if source.dialect is None:
         return
     asked = [j for j, tally in enumerate(tallies) if tally.role == "numbers"]
@@ -109,6 +106,10 @@ def find_dates(source: Source, tallies: Sequence[Tally]) -> None:
             parts = (nw.to_native(chunk.column(j)) for chunk in source.chunks())
             stripped = (part.drop_nulls().str.strip_chars() for part in parts)
             tallies[j].spelling = find_spelling(stripped, source.names[j])
+        else:
+            levels = parse_levels(first.column(j), tallies[j].marks, typed=False).texts
+            known = levels.drop_nulls().unique().to_list()
+            tallies[j].spelling = find_dress(known, source.dialect.decimal)
 
 
 def begin_again(tally: Tally) -> None:
@@ -173,7 +174,7 @@ def read_integers(series: Any, gaps: np.ndarray) -> Any:
 def _look_at_numbers(tally: Tally, chunk: Chunk, j: int, source: Source, *, keep: bool) -> None:
     series, marks = chunk.column(j), tally.marks
     if tally.spelling:
-        parsed: Parsed | None = read_dates(series, marks, tally.spelling)
+        parsed: Parsed | None = read_spelled(series, marks, tally.spelling)
         assert parsed is not None
     elif source.dialect is None:
         parsed = typed_numbers(series, marks)
@@ -345,21 +346,6 @@ def looks_like_numbers(tally: Tally, decimal: str) -> bool:
 def is_coded(tally: Tally) -> bool:
     """Tell whether texts are codes such as 02139."""
     return tally.coded or are_padded(tally.codes)
-
-
-def find_dressed(texts: Collection[str], decimal: str) -> str:
-    """Return a text such as 1,234.50 or 70 kg if nearly all texts are such numbers, else nothing.
-
-    Whatever signs the rest of the table has, thousands may be separated either way. A unit is one
-    if nearly all texts have it: '12 B' and '12 C' are names of houses.
-    """
-    found = [(text, DRESS.fullmatch(text)) for text in map(str.strip, texts)]
-    units = Counter(match["unit"] or "" for _, match in found if match)
-    unit = next((word for word, _ in units.most_common() if word.isalpha()), "")
-    alike = [text for text, match in found if match and match["unit"] in (None, *SIGNS, unit)]
-    if len(alike) < DRESSED * len(texts):
-        return ""
-    return next((text for text in alike if not is_numeral(text.replace(decimal, "."))), "")
 
 
 def _sort_levels(tally: Tally) -> tuple[str, ...]:
