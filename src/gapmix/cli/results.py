@@ -132,7 +132,6 @@ def _list_sizes(tried: Any) -> str:
 def _filled(result: Any, verbose: bool) -> Any:
     most = sorted(result.by_column.items(), key=lambda item: -item[1])
     which = list_names([f"{name} {n:,}" for name, n in most], 6)
-    which += " columns" * (len(most) > 6)
     spent = ", ".join(f"{name} {duration(value)}" for name, value in result.seconds.items())
     n_left = result.n_gaps - result.n_filled
     left = list_names([f"{u.column} {u.n_gaps:,} ({u.reason})" for u in result.unfilled], 6)
