@@ -19,6 +19,8 @@ from gapmix import (
 FULL = bool(os.environ.get("GAPMIX_FULL"))
 SEEDS = range(40 if FULL else 4)
 NEAR = 1e-5  # standard deviations, log density or probability: rounding, seen through a fit
+# Sums over more columns are rounded otherwise, and one tree in a forest may split elsewhere.
+NEAR_TREES = 1e-3
 CHANGES = ("units", "columns", "rows", "copies", "weightless", "empty-column")
 CASES = [
     *(
@@ -28,6 +30,8 @@ CASES = [
     ),
     *(("mixture", "empty-rows"), ("imputer", "empty-rows")),  # others have targets in such rows
 ]
+ALL = [(*case, seed) for case in CASES for seed in SEEDS]
+ALL += [] if FULL else [("imputer", "units", 15)]  # a component fades while a fold is left out
 
 
 def make_table(seed):
@@ -75,19 +79,18 @@ class Subject:
         return [], [], [self.model.predict_proba(x)]
 
 
-def agree(here, there, x, back=lambda cells: cells, scale=1.0):
+def agree(here, there, x, back=lambda cells: cells, scale=1.0, near=NEAR):
     """Compare answers; `back` brings cells back to the table's columns, `scale` to its units."""
     spread = np.nanstd(x, axis=0)
     spread[~(spread > 0)] = 1.0
     for mine, others in ((here[0], there[0]), (here[1], there[1])):
         for a, b in zip(mine, others, strict=True):
-            assert np.abs((a - back(b) / scale) / spread).max() < NEAR
+            assert np.abs((a - back(b) / scale) / spread).max() < near
     for a, b in zip(here[2], there[2], strict=True):
-        assert np.abs(a - b).max() < NEAR
+        assert np.abs(a - b).max() < near
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("name", "change"), CASES)
+@pytest.mark.parametrize(("name", "change", "seed"), ALL)
 def test_what_must_not_matter_does_not(name, change, seed):
     x, label, rng = make_table(seed)
     n, d = x.shape
@@ -122,4 +125,5 @@ def test_what_must_not_matter_does_not(name, change, seed):
             moved, rows = (np.c_[x, nothing], label, weight), np.c_[x, nothing]
             back = lambda cells: cells[:, :d]  # noqa: E731
         there = Subject(name, kinds).fit(*moved).answer(rows)
-    agree(here, there, x, back, scale)
+    has_trees = name != "mixture" and change == "empty-column"
+    agree(here, there, x, back, scale, NEAR_TREES if has_trees else NEAR)

@@ -33,7 +33,7 @@ from gapmix.parameters import NotPositiveDefiniteError, Parameters
 from gapmix.plan.rows import Rows
 from gapmix.solvers import Solver
 from gapmix.structures import STRUCTURES
-from gapmix.structures.regularizer import Regularizer, is_monotone
+from gapmix.structures.regularizer import is_monotone
 
 INTERRUPTED = "the fit was interrupted; the best parameters so far are kept"
 NOT_FINITE = "The starting parameters give a log-likelihood that is not finite."
@@ -328,7 +328,9 @@ def _with_target(
     needs_center = regularizer.mean_shrinkage > 0 and regularizer.center is None
     if len(start.weights) == 1 or not (needs_target or needs_center):
         return settings, start, ()
-    bare = Regularizer(regularizer.ridge, unit=regularizer.unit, levels=regularizer.levels)
+    bare = regularizer._replace(
+        shrinkage=0.0, mean_shrinkage=0.0, loading=None, n_kept=None, target=None, center=None
+    )
     plain = settings._replace(regularizer=bare)
 
     def share(parameters: Parameters, resp: np.ndarray) -> Parameters:

@@ -104,6 +104,7 @@ def make_settings(
         fill=spec.fill,
         unit=_unit_of_components(spec, units),
         levels=levels,
+        variance=units.variance,
     )
     return Settings(
         regularizer=regularizer,

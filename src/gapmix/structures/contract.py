@@ -17,7 +17,7 @@ from gapmix.parameters import Parameters
 from gapmix.statistics import Moments, add_rows, move_rows, scatter_about
 from gapmix.structures.regularizer import Regularizer
 
-LARGEST_VARIANCE = 1e12  # in internal units, where a column of n rows has none above n
+LARGEST_VARIANCE = 1e12  # of a component, over its column's, which n rows have none above n
 NO_LEVELS = np.zeros((0, 0))
 
 
@@ -71,7 +71,8 @@ class Structure(ABC):
         counted = resp if self.SHARED else safe
         covariances = self.estimate(counted, scatter_about(seen, shift), regularizer)
         if not self.SHARED:
-            alive &= self.diagonal(covariances).max(axis=1) < LARGEST_VARIANCE
+            widest = (self.diagonal(covariances) / regularizer.variance).max(axis=1)
+            alive &= widest < LARGEST_VARIANCE
             covariances[~alive] = parameters.covariances[~alive]
         return parameters.means + np.where(alive[:, None], shift, 0.0), covariances
 

@@ -90,7 +90,7 @@ class Factor(Diag):
             noise = self.share_noise(np.maximum(left, 0.0), count, shown)
             if regularizer.loading is not None:
                 noise = noise + regularizer.loading
-            if not noise[shown].max(initial=0.0) < LARGEST_VARIANCE:
+            if not (noise / regularizer.variance)[shown].max(initial=0.0) < LARGEST_VARIANCE:
                 continue
             means[k, shown] += moved[shown, q]
             covariances[k, shown, :q] = moved[shown, :q]
@@ -117,8 +117,8 @@ class Factor(Diag):
 
     def _rows(self, regularizer: Regularizer, d: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of the ridge, and the variance they have, of each column (d,)."""
-        unit = np.ones(d) if regularizer.unit is None else regularizer.unit
-        return np.where(regularizer.ridge > 0, regularizer.ridge / unit, LEAST_ROWS), unit
+        variance = np.broadcast_to(regularizer.variance, d)
+        return np.where(regularizer.ridge > 0, regularizer.ridge / variance, LEAST_ROWS), variance
 
     def log_prior(
         self, means: np.ndarray, prec: np.ndarray, log_det: np.ndarray, regularizer: Regularizer

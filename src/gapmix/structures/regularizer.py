@@ -31,6 +31,7 @@ class Regularizer(NamedTuple):
     fill: str | float = "mean"  # what replaces the other eigenvalues
     unit: np.ndarray | None = None  # (d,) variances of columns in the units of (B)
     levels: LevelPrior = NO_PRIOR  # of categories
+    variance: np.ndarray | float = 1.0  # (d,) of the columns
 
 
 def is_monotone(regularizer: Regularizer) -> bool:
