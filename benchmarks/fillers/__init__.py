@@ -23,6 +23,9 @@ CONTESTANTS = {
     "gapmix quick": Contestant(
         "mixture", {"effort": "quick"}, (), guess=lambda n, d: 1e-5 * n * d**1.5
     ),
+    "gapmix unrefined": Contestant(
+        "mixture", {"refine": False}, (), guess=lambda n, d: 7e-5 * n * d**1.5
+    ),
     "gapmix": Contestant("mixture", {}, (), guess=lambda n, d: 1e-4 * n * d**1.5),
     "gapmix refined": Contestant(
         "mixture", {"refine": "auto"}, (), guess=lambda n, d: 2e-4 * n * d**1.5 + 1.0 * d
