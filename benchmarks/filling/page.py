@@ -202,18 +202,25 @@ def draw(rows: list[Row], path: Path) -> None:
     figure = Figure(figsize=(5.5 * len(panels), 4.6), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (words, points) in zip(axes, panels.items(), strict=True):
-        for point in points:
+        for number, point in enumerate(sorted(points, key=lambda each: each.seconds)):
             color = OURS_COLOR if point.who.startswith(OURS) else COLOR
             axis.plot([point.seconds] * 2, point.quarters, color=color, alpha=0.3, lw=3)
             axis.plot(point.seconds, point.error, "o", color=color, ms=6)
-            where = {"xytext": (6, 4), "textcoords": "offset points", "fontsize": 9}
-            axis.annotate(point.who, (point.seconds, point.error), color=color, **where)
+            # Names of neighbours stand above and below, and none leaves the picture.
+            where = {"xytext": (0, -14 if number % 2 else 7), "textcoords": "offset points"}
+            axis.annotate(
+                *(point.who, (point.seconds, point.error)),
+                color=color,
+                fontsize=9,
+                ha="center",
+                **where,
+            )
         ours = sorted((p.seconds, p.error) for p in points if p.who.startswith(OURS))
         axis.plot([x for x, _ in ours], [y for _, y in ours], color=OURS_COLOR, lw=1)
         axis.axhline(1, color="#777777", lw=0.8, ls=":")
         axis.set(xscale="log", xlabel="processor seconds for a table (median)", title=words)
         axis.grid(alpha=0.3)
-        axis.margins(x=0.2)
+        axis.margins(x=0.25)
     axes[0].set_ylabel("against the best of mean, k-NN, iterative")
     figure.savefig(path, dpi=110)
 
