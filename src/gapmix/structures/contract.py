@@ -71,8 +71,8 @@ class Structure(ABC):
         counted = resp if self.SHARED else safe
         covariances = self.estimate(counted, scatter_about(seen, shift), regularizer)
         if not self.SHARED:
-            widest = (self.diagonal(covariances) / regularizer.variance).max(axis=1)
-            alive &= widest < LARGEST_VARIANCE
+            limit = LARGEST_VARIANCE * regularizer.variance
+            alive &= (self.diagonal(covariances) < limit).all(axis=1)
             covariances[~alive] = parameters.covariances[~alive]
         return parameters.means + np.where(alive[:, None], shift, 0.0), covariances
 

@@ -90,7 +90,7 @@ class Factor(Diag):
             noise = self.share_noise(np.maximum(left, 0.0), count, shown)
             if regularizer.loading is not None:
                 noise = noise + regularizer.loading
-            if not (noise / regularizer.variance)[shown].max(initial=0.0) < LARGEST_VARIANCE:
+            if not (noise < LARGEST_VARIANCE * regularizer.variance)[shown].all():
                 continue
             means[k, shown] += moved[shown, q]
             covariances[k, shown, :q] = moved[shown, :q]
