@@ -184,8 +184,8 @@ CALLS = {
     ),
     "bounds on scores": (("score", "in.csv", "--bounds", "v0=0:1"), 2, "no effect on densities"),
     "a model that keeps": (("fit", "in.csv", "-o", "m", "--keep", "v0"), 2, "give it to `impute`"),
-    "a drawing of drawn rows": (("sample", "m", "--plots", "p"), 2, "--plots"),
-    "a drawing of a model": (("info", "m", "--plots", "p"), 2, "--plots"),
+    "a drawing of drawn rows": (("sample", "m", "--plots", "p"), 2, "Unknown option: --plots"),
+    "a drawing of a model": (("info", "m", "--plots", "p"), 2, "Unknown option: --plots"),
     "bounds on comparisons": (("evaluate", "in.csv", "--bounds", "v0=0:1"), 2, "on comparisons"),
     "sample nothing": (("sample", "in.csv", "-n", "0"), 2, "at least 1"),
 }
