@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 MOST_BINS = 64  # of a feature, and
-ROWS_PER_BIN = 10  # where there are few rows
+ROWS_PER_BIN = 2  # where there are few rows
 ROUNDING = 1e-9  # of shares that are added up
 
 
@@ -21,6 +21,13 @@ class Binned(NamedTuple):
 def take_bins(binned: Binned, rows: np.ndarray) -> Binned:
     """Return the bins of some rows."""
     return binned._replace(bins=binned.bins[rows])
+
+
+def see_only(binned: Binned, features: np.ndarray) -> Binned:
+    """Return the bins with all but some features, given by their numbers, as if absent."""
+    seen = set(features.tolist())
+    edges = [each if j in seen else each[:0] for j, each in enumerate(binned.edges)]
+    return binned._replace(edges=edges)
 
 
 def find_varying(binned: Binned) -> np.ndarray:

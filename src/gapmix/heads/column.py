@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapmix.heads.bins import take_bins
+from gapmix.heads.bins import see_only, take_bins
+from gapmix.heads.forest import Planting
 from gapmix.heads.learners import (
     Constant,
     Grown,
@@ -126,11 +127,9 @@ def _can_learn(known: Known, rows: np.ndarray) -> bool:
 
 
 def _teach(learner: Any, known: Known, rows: np.ndarray) -> Learner:
-    """Return a learner fitted to some rows."""
-    shown = (
-        known.features[rows],
-        known.target[rows],
-        known.weight[rows],
-        take_bins(known.binned, rows),
-    )
+    """Return a learner fitted to some rows; a forest sees the other columns alone."""
+    binned = take_bins(known.binned, rows)
+    if isinstance(learner, Planting):
+        binned = see_only(binned, known.others)
+    shown = known.features[rows], known.target[rows], known.weight[rows], binned
     return learn(learner, *shown, named=is_named(known), own=known.own)

@@ -62,10 +62,16 @@ def count_features(view: View, column: int) -> int:
     return shown + 1 + int(np.delete(view.gaps, column).sum())
 
 
-def find_place(view: View, column: int) -> int:
-    """Return which feature says what the mixture fills into a column; the first, of levels."""
+def find_places(view: View, column: int) -> tuple[int, np.ndarray]:
+    """Return which feature says what the mixture fills into a column, the first one of levels.
+
+    And which features say what it fills into the others, (q,).
+    """
     before = view.order[: int(np.flatnonzero(view.order == column)[0])]
-    return sum(max(1, len(view.levels[j])) for j in before.tolist())
+    own = sum(max(1, len(view.levels[j])) for j in before.tolist())
+    shown = np.arange(sum(max(1, len(levels)) for levels in view.levels))
+    end = own + max(1, len(view.levels[column]))
+    return own, shown[(shown < own) | (shown >= end)]
 
 
 def make_features(view: View, column: int, filled: Filled, missing: np.ndarray) -> np.ndarray:

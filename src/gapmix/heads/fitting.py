@@ -8,6 +8,7 @@ on known cells are those it makes on gaps, and the weight is what its correction
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,13 +25,13 @@ from gapmix.heads.features import (
     DIGITS,
     View,
     count_features,
-    find_place,
+    find_places,
     is_category,
     make_features,
     make_view,
 )
 from gapmix.heads.learners import Learners
-from gapmix.heads.using import Head, Heads, draw_in, heed
+from gapmix.heads.using import Head, Heads, draw_in, heed, refine, see
 from gapmix.heads.weighing import Judged, Known
 from gapmix.plan.canonical import draw_uniform
 from gapmix.selection.calibration import find_ends, measure_widths
@@ -47,6 +48,7 @@ PROBES = ((500, 0.004), (1_500, 0.01))  # rows, and the mean gain of error that 
 LEAST_GAIN = 0.005  # that the last of these must promise in a column
 MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
 MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
+MOST_TWICE = 1e6  # that have a second round of heads by default: about a second
 
 
 class Widths(NamedTuple):
@@ -93,7 +95,7 @@ def fit_heads(
         able = [j for j in able if is_category(view, j)]
     if not able:
         return Learned(Heads(view, ()), {})
-    learners = without_growth(learners, task, view, able)
+    learners = within_means(learners, task, view, able)
     task, fold = deal(task, rng)
     if learners.probe and len(task.x) > MANY_ROWS:
         model = model_of(fitted, task, 1)._replace(trust=trust)
@@ -102,11 +104,11 @@ def fit_heads(
             return Learned(Heads(view, ()), {})
     models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
 
-    def work(j: int) -> tuple[Head, Widths | None]:
+    def work(j: int, first: Heads | None) -> tuple[Head, Widths | None]:
         # Learners have small tables: one thread for each of them, not many for one.
         with threadpool_limits(1, user_api="openmp"):
             hidden = [j] if columns is None else list(columns)
-            known = look(task, view, models, fold, j, hidden)
+            known = look(task, view, models, fold, j, hidden, first)
             if temper is not None:
                 known = known._replace(shares=temper(known.shares))
             judged = fit_head(known, j, learners)
@@ -115,10 +117,15 @@ def fit_heads(
             scale = float(view.scale[j])
             return judged.head, _measure_widths(task, models, known, judged, scale)
 
+    found, widths = Heads(view, ()), {}
     with open_engine(wanted.running.n_jobs) as engine:
-        heads, widths = zip(*engine.map(work, able), strict=True)
-    found = dict(zip(able, widths, strict=True))
-    return Learned(Heads(view, heads), {j: each for j, each in found.items() if each is not None})
+        for _ in range(learners.n_rounds if columns is None else 1):
+            first = found if found.heads else None
+            heads, told = zip(*engine.map(partial(work, first=first), able), strict=True)
+            found, widths = Heads(view, heads, first), dict(zip(able, told, strict=True))
+            if not found.at_work():
+                break
+    return Learned(found, {j: each for j, each in widths.items() if each is not None})
 
 
 def _find_promising(
@@ -149,10 +156,12 @@ def _find_promising(
     return [j for j in able if j not in gains or gains[j] >= LEAST_GAIN]
 
 
-def without_growth(learners: Learners, task: Task, view: View, columns: Sequence[int]) -> Learners:
-    """Return learners without trees on top if these columns of the table are too much for them."""
+def within_means(learners: Learners, task: Task, view: View, columns: Sequence[int]) -> Learners:
+    """Return learners that these columns of the table are not too much for."""
     n_outputs = sum(max(1, len(view.levels[j])) for j in columns)
     work = len(task.x) * count_features(view, columns[0]) * n_outputs
+    if learners.probe and work > MOST_TWICE:
+        learners = learners._replace(n_rounds=1)
     if work <= MOST_WORK:
         return learners
     numbers, levels = (each._replace(growth=None) for each in learners[:2])
@@ -208,24 +217,31 @@ def look(
     fold: np.ndarray,
     column: int,
     hidden: Sequence[int],
+    first: Heads | None = None,
 ) -> Known:
-    """Return the rows that show a column as its head sees them, the columns `hidden` hidden."""
+    """Return the rows that show a column as its head sees them, the columns `hidden` hidden.
+
+    `first` are heads that refine what is filled into the other columns.
+    """
     rows = np.flatnonzero(~np.isnan(task.x[:, column]))
     shown, target, fold = task.x[rows], task.x[rows, column], fold[rows]
     shown[:, hidden] = np.nan
     parts = [density.fill(m, shown[fold == k], spread=True) for k, m in enumerate(models)]
     back = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # from folds to rows
     filled = Filled._make(_join(each, back) for each in zip(*parts, strict=True))
-    features = make_features(view, column, filled, np.isnan(shown))
+    missing = np.isnan(shown)
+    seen = refine(first, filled, missing, models[0].shapes)
+    features = make_features(view, column, see(view, column, seen, filled), missing)
     shares = np.empty((len(rows), 0))
     std = filled.std[:, column] / view.scale[column]
     if is_category(view, column):
         shares = filled.levels[sum(is_category(view, j) for j in range(column))]
     else:
         target = np.round((target - filled.mean[:, column]) / view.scale[column], DIGITS)
-    mean, weight, own = filled.mean[:, column], task.weight[rows], find_place(view, column)
+    mean, weight = filled.mean[:, column], task.weight[rows]
+    own, others = find_places(view, column)
     binned = put_in_bins(features, weight)
-    return Known(rows, mean, features, binned, own, target, shares, std, weight, fold)
+    return Known(rows, mean, features, binned, own, others, target, shares, std, weight, fold)
 
 
 def _measure_widths(

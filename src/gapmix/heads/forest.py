@@ -1,7 +1,8 @@
-"""Forests: many deep trees on the same rows, with a few features tried at each node.
+"""Forests: many deep trees on the same rows, each split at cuts drawn at random.
 
-Where boosted trees correct what lines leave, a forest tells a column anew, from what the mixture
-says of it among other features. The two err in different ways, so that both together err less.
+Where boosted trees correct what lines leave, a forest tells a column anew, from what is filled into
+the other columns alone: it finds rows that are alike. What the mixture says of the column itself,
+and where gaps are, would part them. The two err in different ways, so that both together err less.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.heads.bins import Binned, count_bins, find_thresholds, find_varying
+from gapmix.heads.bins import Binned, find_thresholds, find_varying
 from gapmix.heads.trees import LEAF, Trees
 from gapmix.kernels import load
+
+DEEPEST = 60  # levels of nodes, which few trees need
+MANY_LEAVES = 1_000  # of a tree, about: rows that are many more share them
 
 
 class Planting(NamedTuple):
     """How a forest is grown."""
 
     n_trees: int
-    depth: int
-    least: int  # rows of a leaf
     seed: int
 
 
@@ -45,15 +47,15 @@ def plant(
     else:
         baseline[0] = np.average(target, weights=weight)
         amount = target - baseline[0]
-    n_tried = int(np.ceil(len(varying) ** 0.5))
-    most = 2 * max(1, min(2**planting.depth, n // planting.least)) - 1  # nodes there can be
+    least = 1 + n // MANY_LEAVES  # rows of a leaf
+    most = 2 * max(1, n // least) - 1  # nodes there can be
     feature, place, left = (np.empty(most, dtype=np.int64) for _ in range(3))
     value = np.empty((most, len(baseline)))
     start, parts = [0], []
     for _ in range(planting.n_trees):
         n_nodes = load("growing").plant_tree(
-            *(bins, count_bins(binned), np.arange(n), level, amount, weight),
-            *(planting.least, planting.depth, n_tried, rng.random(most * n_tried)),
+            *(bins, np.arange(n), level, amount, weight, least, DEEPEST),
+            *(rng.random(most * len(varying)),),
             *(feature, place, left, value),
         )
         parts.append([each[:n_nodes].copy() for each in (feature, place, left, value)])

@@ -32,6 +32,7 @@ class Learners(NamedTuple):
     of_numbers: Recipe
     of_levels: Recipe
     max_rows: int = 20_000  # fitted to at most so many rows, drawn at random
+    n_rounds: int = 1  # of heads; those of the second see what those of the first fill
     probe: bool = False  # whether large tables have heads only where these promise a gain
 
 
@@ -61,11 +62,12 @@ def choose_learners(asked: Any, seed: int) -> Learners:
     odds = tuple(LogisticRegression(C=1 / each, solver="newton-cholesky") for each in PENALTIES)
     few = isinstance(asked, str) and asked == FEW_TREES
     if few:
-        trees = Growth(60, 0.15, seed), Planting(50, depth=8, least=5, seed=seed)
+        trees = Growth(60, 0.15, seed), Planting(30, seed)
     else:
-        trees = Growth(200, 0.06, seed), Planting(100, depth=14, least=2, seed=seed)
+        trees = Growth(200, 0.06, seed), Planting(60, seed)
     ours = Learners(Recipe(lines, *trees), Recipe(odds, *trees))
     if isinstance(asked, str):
+        ours = ours._replace(n_rounds=2)
         return ours._replace(max_rows=5_000, probe=True) if few else ours
     asked = clone(asked)
     if asked.get_params().get("random_state", seed) is None:

@@ -35,6 +35,7 @@ class Heads(NamedTuple):
 
     view: View
     heads: tuple[Head, ...]  # one for each column that could have one
+    first: Heads | None = None  # those that refine what these see of the other columns
 
     def at_work(self) -> list[tuple[Head, Learner]]:
         """Return those that change something, with their learners."""
@@ -52,12 +53,14 @@ def refine(
         return filled
     mean, std, levels = filled.mean.copy(), filled.std.copy(), list(filled.levels)
     place = np.cumsum([is_category(heads.view, j) for j in range(mean.shape[1])]) - 1
+    seen = refine(heads.first, filled, missing, shapes)
     for head, learner in heads.at_work():
         j = head.column
         rows = _find_rows(missing, j)
         if not rows.size:
             continue
-        features = make_features(heads.view, j, take_rows(filled, rows), missing[rows])
+        shown = see(heads.view, j, *(take_rows(each, rows) for each in (seen, filled)))
+        features = make_features(heads.view, j, shown, missing[rows])
         if not is_category(heads.view, j):
             scale = heads.view.scale[j]
             heeded = heed(std[rows, j] / scale, head.half)
@@ -72,6 +75,16 @@ def refine(
         mean[rows, j] = share[rows].argmax(axis=1)
         std[rows, j] = 1.0 - share[rows].max(axis=1)
     return filled._replace(mean=mean, std=std, levels=tuple(levels))
+
+
+def see(view: View, column: int, refined: Filled, filled: Filled) -> Filled:
+    """Return what the head of a column sees: others refined, but itself as the mixture fills it."""
+    mean, std, levels = refined.mean.copy(), refined.std.copy(), list(refined.levels)
+    mean[:, column], std[:, column] = filled.mean[:, column], filled.std[:, column]
+    if is_category(view, column):
+        place = sum(is_category(view, j) for j in range(column))
+        levels[place] = filled.levels[place]
+    return refined._replace(mean=mean, std=std, levels=tuple(levels))
 
 
 def heed(std: np.ndarray, half: float) -> np.ndarray:

@@ -21,7 +21,8 @@ class Known(NamedTuple):
     mean: np.ndarray  # (m,) what the mixture fills in
     features: np.ndarray  # (m, p)
     binned: Binned  # the features
-    own: int  # the feature that says what the mixture fills in, of numbers
+    own: int  # the feature that says what the mixture fills in, of numbers, and
+    others: np.ndarray  # (q,) those that say what it fills into the other columns
     target: np.ndarray  # (m,) distance from the mixture's mean in standard deviations, or a code
     shares: np.ndarray  # (m, L) what the mixture says of the levels of a category; (m, 0)
     std: np.ndarray  # (m,) the mixture's deviation of the cell, in the same unit; of numbers

@@ -95,25 +95,25 @@ def grow_tree(bins, n_bins, used, grad, hess, least, penalty, feature, place, va
 
 
 @compile_kernel(
-    *(BINS, INT, INTS, INTS, REALS, REALS, INT, INT, INT, REALS),
-    *(INTS, INTS, INTS, MATRIX),
+    *(BINS, INTS, INTS, REALS, REALS, INT, INT, REALS, INTS, INTS, INTS, MATRIX),
     twin=twins.plant_tree,
 )
 def plant_tree(  # type: ignore[no-untyped-def]
-    bins, n_bins, rows, level, amount, weight, least, depth, n_tried, chance,
-    feature, place, left, value,
-):  # fmt: skip
+    bins, rows, level, amount, weight, least, depth, chance, feature, place, left, value
+):
     """Grow a tree of a forest on some `rows` (m,), which it reorders; return its number of nodes.
 
-    Output l of a row is its `amount` if that is its `level`, else 0. A node tries `n_tried`
-    features, picked by its part of `chance`, and splits where the sum of squared errors falls most:
-    of splits that do alike but for rounding, at the first. `left` are numbers of nodes, the right
-    one is next to it; `feature` is -1 in leaves. `value` (N, k) is the mean of each output.
+    Output l of a row is its `amount` if that is its `level`, else 0. A node cuts each feature
+    somewhere between its lowest and highest bin, where its part of `chance` says, and splits at the
+    cut by which the sum of squared errors falls most: of cuts that do alike but for rounding, the
+    first. `left` are numbers of nodes, the right one is next to it; `feature` is -1 in leaves.
+    `value` (N, k) is the mean of each output.
     """
     p, k = bins.shape[1], value.shape[1]
-    sums, weights = np.zeros((n_bins, k)), np.zeros(n_bins)
-    counts, order = np.zeros(n_bins, dtype=np.int64), np.zeros(p, dtype=np.int64)
-    total, below = np.zeros(k), np.zeros(k)
+    low, high = np.zeros(p, dtype=np.uint8), np.zeros(p, dtype=np.uint8)
+    cut, counts = np.zeros(p, dtype=np.uint8), np.zeros(p, dtype=np.int64)
+    sums, weights = np.zeros((k, p)), np.zeros(p)  # of what is up to the cuts
+    total = np.zeros(k)
     others = np.empty(len(rows), dtype=np.int64)
     open_nodes = np.zeros((depth + 2, 4), dtype=np.int64)  # number, first row, end, depth
     open_nodes[0, 2] = len(rows)
@@ -134,42 +134,40 @@ def plant_tree(  # type: ignore[no-untyped-def]
         feature[node], place[node], left[node] = -1, 0, -1
         if deep >= depth or end - first < 2 * least:
             continue
+        # All features at once: what a row has of them lies side by side.
+        low[:] = bins[rows[first]]
+        high[:] = low
+        for at in range(first + 1, end):
+            i = rows[at]
+            for j in range(p):
+                low[j] = min(low[j], bins[i, j])
+                high[j] = max(high[j], bins[i, j])
+        for j in range(p):
+            cut[j] = low[j] + int(chance[node * p + j] * (high[j] - low[j]))
+        sums[:, :] = 0.0
+        weights[:] = 0.0
+        counts[:] = 0
+        for at in range(first, end):
+            i = rows[at]
+            own = sums[level[i]]
+            amount_here, weight_here = weight[i] * amount[i], weight[i]
+            for j in range(p):
+                inside = bins[i, j] <= cut[j]
+                own[j] += amount_here if inside else 0.0
+                weights[j] += weight_here if inside else 0.0
+                counts[j] += 1 if inside else 0
         most = square / whole + NOISE * whole
         for j in range(p):
-            order[j] = j
-        for turn in range(n_tried):
-            other = turn + int(chance[node * n_tried + turn] * (p - turn))
-            order[turn], order[other] = order[other], order[turn]
-            j = order[turn]
-            sums[:, :] = 0.0
-            weights[:] = 0.0
-            counts[:] = 0
-            for at in range(first, end):
-                i = rows[at]
-                b = bins[i, j]
-                sums[b, level[i]] += weight[i] * amount[i]
-                weights[b] += weight[i]
-                counts[b] += 1
-            below[:] = 0.0
-            weight_below, count_below = 0.0, 0
-            for b in range(n_bins - 1):
-                if counts[b] == 0:
-                    continue
-                weight_below += weights[b]
-                count_below += counts[b]
-                low, high = 0.0, 0.0
-                for c in range(k):
-                    below[c] += sums[b, c]
-                    low += below[c] * below[c]
-                    high += (total[c] - below[c]) * (total[c] - below[c])
-                if count_below < least:
-                    continue
-                if end - first - count_below < least:
-                    break
-                gain = low / weight_below + high / (whole - weight_below)
-                if gain > most:
-                    most = gain * (1.0 + NOISE)
-                    feature[node], place[node] = j, b
+            if counts[j] < least or end - first - counts[j] < least:
+                continue
+            below, above = 0.0, 0.0
+            for c in range(k):
+                below += sums[c, j] * sums[c, j]
+                above += (total[c] - sums[c, j]) * (total[c] - sums[c, j])
+            gain = below / weights[j] + above / (whole - weights[j])
+            if gain > most:
+                most = gain * (1.0 + NOISE)
+                feature[node], place[node] = j, cut[j]
         if feature[node] < 0:
             continue
         middle, n_others = first, 0

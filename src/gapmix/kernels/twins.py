@@ -319,14 +319,12 @@ def grow_tree(
 
 def plant_tree(
     bins: np.ndarray,
-    n_bins: int,
     rows: np.ndarray,
     level: np.ndarray,
     amount: np.ndarray,
     weight: np.ndarray,
     least: int,
     depth: int,
-    n_tried: int,
     chance: np.ndarray,
     feature: np.ndarray,
     place: np.ndarray,
@@ -343,23 +341,20 @@ def plant_tree(
         feature[node], place[node], left[node] = -1, 0, -1
         if deep >= depth or len(own) < 2 * least:
             continue
-        order = np.arange(p)
         most = (output[own].sum(axis=0) ** 2).sum() / weight[own].sum() + NOISE * weight[own].sum()
-        for turn in range(n_tried):
-            other = turn + int(chance[node * n_tried + turn] * (p - turn))
-            order[[turn, other]] = order[[other, turn]]
-            bin_of = bins[own, order[turn]]
-            for b in np.unique(bin_of):
-                low, high = own[bin_of <= b], own[bin_of > b]
-                if min(len(low), len(high)) < least:
-                    continue
-                gain = sum(
-                    (output[side].sum(axis=0) ** 2).sum() / weight[side].sum()
-                    for side in (low, high)
-                )
-                if gain > most:
-                    most = gain * (1.0 + NOISE)
-                    feature[node], place[node] = order[turn], b
+        for j in range(p):
+            first, last = int(bins[own, j].min()), int(bins[own, j].max())
+            cut = first + int(chance[node * p + j] * (last - first))
+            inside = bins[own, j] <= cut
+            low, high = own[inside], own[~inside]
+            if min(len(low), len(high)) < least:
+                continue
+            gain = sum(
+                (output[side].sum(axis=0) ** 2).sum() / weight[side].sum() for side in (low, high)
+            )
+            if gain > most:
+                most = gain * (1.0 + NOISE)
+                feature[node], place[node] = j, cut
         if feature[node] >= 0:
             goes_left = bins[own, feature[node]] <= place[node]
             left[node] = n_nodes

@@ -2,7 +2,8 @@
 
 `heads.table` has a line for each head, `heads.view` one for each column. What has many parts is
 joined, beside an array of their lengths. Children are numbered within the trees of their head.
-Forests are in arrays of their own, `forests.`, if there are any.
+Forests are in arrays of their own, `forests.`, if there are any, and so are heads that heads see
+the filling of, `first.heads.`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ OF_FORESTS = (
     *(f"forests.{name}" for name in (*OF_TREES, *NODES)),
     *(f"forests.{name}.lengths" for name in OF_TREES),
 )
-HEAD_ARRAYS = OF_HEADS + OF_FORESTS
+OF_ROUND = OF_HEADS + OF_FORESTS
+FIRST = "first."  # before the names of what the first round has
+HEAD_ARRAYS = (*OF_ROUND, *(FIRST + name for name in OF_ROUND))
 N_NUMBERS = 7  # of a head in `heads.table`; files of earlier versions have 5 or 6
 LARGEST_VALUE = 1e200  # of a column: corrections of it are finite
 WHOLE = ("shown", "levels", "n_nodes", "feature", "left", "right")
@@ -39,21 +42,27 @@ WHOLE = ("shown", "levels", "n_nodes", "feature", "left", "right")
 def heads_to_arrays(estimator: Any) -> Arrays:
     """Return the heads of an estimator as arrays, none if it has none."""
     heads, asked = getattr(estimator, "heads_", None), getattr(estimator, "refine", None)
-    at_work = [] if heads is None else heads.at_work()
+    arrays: Arrays = {}
+    if heads is not None and heads.heads:
+        arrays = _round_to_arrays(heads)
+        first = {} if heads.first is None else _round_to_arrays(heads.first)
+        arrays |= {FIRST + name: array for name, array in first.items()}
+    if asked is not None and not isinstance(asked, str | bool):
+        raise ModelFileError(
+            f"refine is a {type(asked).__name__}, and a model file holds no code. Call "
+            "set_params(refine='auto') before saving; what is fitted stays as it is."
+        )
+    return arrays
+
+
+def _round_to_arrays(heads: Heads) -> Arrays:
+    at_work, view = heads.at_work(), heads.view
     for _, learner in at_work:
         if not isinstance(learner.model, Trees):
             raise ModelFileError(
                 f"heads_ has a {type(learner.model).__name__}, and a model file holds no code. Fit "
                 "with refine='auto', whose learners it holds, or keep the estimator by pickle."
             )
-    if asked is not None and not isinstance(asked, str | bool):
-        raise ModelFileError(
-            f"refine is a {type(asked).__name__}, and a model file holds no code. Call "
-            "set_params(refine='auto') before saving; what is fitted stays as it is."
-        )
-    if heads is None or not heads.heads:
-        return {}
-    view = heads.view
     levels = [learner.levels for _, learner in at_work]
     table = [[*each[:5], each.half, share_of(each)] for each in heads.heads]
     arrays = {
@@ -105,9 +114,22 @@ def heads_from_arrays(
 
     With `targets`, heads can be those of the last columns only.
     """
-    held = {name: array for name, array in arrays.items() if name in HEAD_ARRAYS}
-    if not held:
-        return None
+    of_round = [
+        {name: arrays[room + name] for name in OF_ROUND if room + name in arrays}
+        for room in (FIRST, "")
+    ]
+    found = None
+    for held in of_round:
+        if not held and found is not None:
+            raise ModelFileError("heads of a first round need those that see what they fill.")
+        if held:
+            found = _round_from_arrays(held, n_columns, n_levels, targets)._replace(first=found)
+    return found
+
+
+def _round_from_arrays(
+    held: Arrays, n_columns: int, n_levels: np.ndarray | None, targets: int
+) -> Heads:
     of_forests = set(OF_FORESTS) if set(OF_FORESTS) & set(held) else set()
     require_same(set(held), {*OF_HEADS, *of_forests}, "heads")
     for name, array in held.items():
