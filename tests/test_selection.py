@@ -214,6 +214,21 @@ def test_growing_stops_after_two_sizes_without_gain_and_not_before():
     assert [each.n_components for each in tried] == [1, 2, 3, 5, 8, 13]
 
 
+@pytest.mark.parametrize(
+    ("better", "order"), [(True, [1, 5, 8, 13, 21]), (False, [1, 5, 2, 3, 8, 13])]
+)
+def test_with_many_rows_2_and_3_are_tried_only_if_5_are_no_better_than_1(better, order):
+    losses = {1: 5.0, 2: 4.0, 3: 3.5, 5: 4.5 if better else 5.5, 8: 3.4, 13: 3.4, 21: 3.4}
+    if not better:
+        losses |= {8: 3.6, 13: 3.6}
+    tried = grow(losses, lambda n: Candidate(n, 0.0, 0.0, 1, 0.0, loss=losses[n]), leaps=True)
+    assert [each.n_components for each in tried] == order
+    one = grow([1], lambda n: Candidate(n, 0.0, 0.0, 1, 0.0, loss=1.0), leaps=True)
+    assert [each.n_components for each in one] == [1]
+    few = grow([1, 2], lambda n: Candidate(n, 0.0, 0.0, 1, 0.0, loss=losses[n]), leaps=True)
+    assert [each.n_components for each in few] == [1, 2]
+
+
 def test_growing_goes_on_while_the_log_score_rises():
     scores = {1: 1.0, 2: 1.1, 3: 1.2, 5: 1.3, 8: 1.305, 13: 1.3, 21: 9.0}
     tried = grow(scores, lambda n: Candidate(n, 0.8, scores[n], 1, 0.0, loss=0.32))

@@ -38,6 +38,7 @@ logger = logging.getLogger("gapmix")
 
 ROWS_TO_HOLD_OUT = 10  # rows a component needs for some to be held out
 SHARE_TO_FORESEE = 0.5  # of the rows, on which sizes show whether larger ones can pay
+ROWS_TO_LEAP = 5_000  # on which small sizes are hardly ever the best, and the first to leave out
 
 
 class Wanted(NamedTuple):
@@ -178,10 +179,10 @@ def _compare(wanted: Wanted, task: Task, tried: list[int], factors: list[int]) -
             )
         return candidate
 
+    plain = partial(judge, ridge=wanted.spec.reg_covar)
     # What brings nothing on a small part of the rows may do so on all of them.
     many = len(sample.x) >= SHARE_TO_FORESEE * len(task.x)
     foresees = wanted.effort.foresees and many
-    plain = partial(judge, ridge=wanted.spec.reg_covar)
     grown = _grow(tried, factors, plain, len(sample.x), foresees=foresees)
     if _may_need_ridge(wanted, shown):
         grown += sizes.grow_ridge(
@@ -252,8 +253,10 @@ def _grow(
         lambda size: known.get((size, n_factors)) or judge(size, n_factors),
         1 if n_factors else sizes.PATIENCE,
         foresees=foresees,
+        leaps=n_rows >= ROWS_TO_LEAP,
     )
-    return grown + tuple(each for each in more if each not in grown)
+    new = (each for each in more if each not in grown)
+    return grown + tuple(sorted(new, key=lambda each: each.n_components))
 
 
 def _find_trust(

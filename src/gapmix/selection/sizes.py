@@ -24,6 +24,7 @@ SMALLEST_GAIN = 0.0025  # of the loss: less is not worth a larger size,
 SMALLEST_LOG_GAIN = 0.01  # and of the log score, in nats of a cell
 LARGE = 13  # components, from which on the next size takes as long as all before it
 N_UNITED = 3  # sizes united
+N_LEAPT = 3  # sizes before the one that many rows leap to: 1, 2 and 3
 
 
 class Size(NamedTuple):
@@ -87,15 +88,17 @@ def grow(
     patience: int = PATIENCE,
     *,
     foresees: bool = False,
+    leaps: bool = False,
 ) -> tuple[Candidate, ...]:
     """Return the sizes tried in turn, until `patience` of them in a row bring no gain.
 
     If it `foresees`, a large size is tried only if gains promise one.
+    If it `leaps`, 2 and 3 are tried only if 5 are no better than 1.
     The log score shows a gain where the loss is still too noisy to tell, and either will do.
     """
     tried: list[Candidate] = []
     loss, log_score, since = np.inf, -np.inf, 0
-    for size in sizes:
+    for size in _leap(list(sizes), tried) if leaps else sizes:
         tried.append(judge(size))
         gains = loss - tried[-1].loss, tried[-1].log_score - log_score
         if gains[0] > SMALLEST_GAIN or gains[1] > SMALLEST_LOG_GAIN:
@@ -106,6 +109,15 @@ def grow(
         if since >= patience or (foresees and _has_ended(tried)):
             break
     return tuple(tried)
+
+
+def _leap(sizes: list[int], tried: list[Candidate]) -> Iterator[int]:
+    """Yield sizes without those between the first and the one to leap to, if that is better."""
+    first, between, rest = sizes[:1], sizes[1:N_LEAPT], sizes[N_LEAPT:]
+    yield from (*first, *rest[:1])
+    if len(tried) < 2 or tried[1].loss >= tried[0].loss:
+        yield from between
+    yield from rest[1:]
 
 
 def _has_ended(tried: list[Candidate]) -> bool:
