@@ -48,6 +48,7 @@ PROBES = ((500, 0.004), (1_500, 0.01))  # rows, and the mean gain of error that 
 LEAST_GAIN = 0.005  # that the last of these must promise in a column
 MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
 MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
+CLEARLY_WORSE = 0.01  # share of the error, or nats: then a second round is left out
 MOST_TWICE = 1e6  # that have a second round of heads by default: about a second
 
 
@@ -57,6 +58,14 @@ class Widths(NamedTuple):
     before: np.ndarray  # (m,)
     after: np.ndarray  # (m,) if they are refined
     weight: np.ndarray  # (m,)
+
+
+class Fit(NamedTuple):
+    """The head of a column."""
+
+    head: Head
+    loss: float  # of known cells
+    widths: Widths | None  # of numbers
 
 
 class Learned(NamedTuple):
@@ -104,7 +113,7 @@ def fit_heads(
             return Learned(Heads(view, ()), {})
     models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
 
-    def work(j: int, first: Heads | None) -> tuple[Head, Widths | None]:
+    def work(j: int, first: Heads | None) -> Fit:
         # Learners have small tables: one thread for each of them, not many for one.
         with threadpool_limits(1, user_api="openmp"):
             hidden = [j] if columns is None else list(columns)
@@ -112,20 +121,32 @@ def fit_heads(
             if temper is not None:
                 known = known._replace(shares=temper(known.shares))
             judged = fit_head(known, j, learners)
-            if columns is not None or judged.head.learner is None or not judged.left.size:
-                return judged.head, None
-            scale = float(view.scale[j])
-            return judged.head, _measure_widths(task, models, known, judged, scale)
+            head, widths = judged.head, None
+            if columns is None and head.learner is not None and judged.left.size:
+                widths = _measure_widths(task, models, known, judged, float(view.scale[j]))
+            return Fit(head, judged.loss, widths)
 
-    found, widths = Heads(view, ()), {}
     with open_engine(wanted.running.n_jobs) as engine:
-        for _ in range(learners.n_rounds if columns is None else 1):
-            first = found if found.heads else None
-            heads, told = zip(*engine.map(partial(work, first=first), able), strict=True)
-            found, widths = Heads(view, heads, first), dict(zip(able, told, strict=True))
-            if not found.at_work():
-                break
-    return Learned(found, {j: each for j, each in widths.items() if each is not None})
+        fits, first = list(engine.map(partial(work, first=None), able)), None
+        found = Heads(view, tuple(each.head for each in fits))
+        if found.at_work() and learners.n_rounds > 1 and columns is None:
+            again = list(engine.map(partial(work, first=found), able))
+            if _gain(view, again, fits) > -CLEARLY_WORSE:
+                fits, first = again, found
+    heads = tuple(each.head for each in fits)
+    widths = {each.head.column: each.widths for each in fits if each.widths is not None}
+    return Learned(Heads(view, heads, first), widths)
+
+
+def _gain(view: View, fits: Sequence[Fit], others: Sequence[Fit]) -> float:
+    """Return how much better heads tell known cells than others do, on average over columns."""
+    gains = [0.0]
+    for each, other in zip(fits, others, strict=True):
+        if is_category(view, each.head.column):
+            gains.append(other.loss - each.loss)  # mean log probabilities, and errors,
+        elif min(each.loss, other.loss) > 0:
+            gains.append(float(np.log(other.loss / each.loss)))  # which are like them by their logs
+    return sum(gains) / len(fits)
 
 
 def _find_promising(
