@@ -269,7 +269,7 @@ def test_trees_on_top_of_slopes_learn_a_rule_that_lines_cannot(n_levels):
     recipe = learners.of_levels if n_levels else learners.of_numbers
     line = recipe.tried[0]
     off = []
-    for each in (line, Grown(line, recipe.growth), recipe.planting):
+    for each in (line, Grown(line, recipe.growth), *recipe.plantings):
         model = learn(each, x[:400], target[:400], np.ones(400), named=n_levels > 0)
         trees = model.model or model.forest
         n_outputs = n_levels if n_levels > 2 or model.forest else 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +34,8 @@ class Tried(NamedTuple):
     learner: Any  # not fitted
     told: np.ndarray  # (m,) or (m, L)
     judged: Judged
-    share: float = 0.0  # of the forest in what is told
+    share: float = 0.0  # of a forest in what is told
+    planting: Planting | None = None  # of this forest
 
 
 def fit_head(known: Known, column: int, learners: Learners) -> Judged:
@@ -43,18 +46,18 @@ def fit_head(known: Known, column: int, learners: Learners) -> Judged:
     """
     recipe = _find_recipe(known, learners)
     first = min((_try(known, each, column) for each in recipe.tried), key=_loss)
-    forest = None if recipe.planting is None else tell_others(known, recipe.planting)
-    best = _mix(known, first, forest, column)
+    forests = [(each, tell_others(known, each)) for each in recipe.plantings]
+    best = _mix(known, first, forests, column)
     promising = len(known.target) < MANY_CELLS or best.judged.head.weight > 0
     if recipe.growth is not None and promising:
         grown = _try(known, Grown(first.learner, recipe.growth), column)
-        best = min(best, _mix(known, grown, forest, column), key=_loss)
+        best = min(best, _mix(known, grown, forests, column), key=_loss)
     if best.judged.head.weight == 0.0:
         return best.judged
     everything = np.ones(len(known.target), dtype=bool)
     learner = _teach(best.learner, known, everything)
-    if best.share > 0:
-        more = _teach(recipe.planting, known, everything)
+    if best.planting is not None:
+        more = _teach(best.planting, known, everything)
         learner = learner._replace(forest=more.forest, share=best.share)
     return best.judged._replace(head=best.judged.head._replace(learner=learner))
 
@@ -63,7 +66,8 @@ def promise_gain(known: Known, column: int, learners: Learners) -> float:
     """Return what share of its error a head of numbers saves, of lines and a forest alone."""
     recipe = learners.of_numbers
     lines = _try(known, recipe.tried[len(recipe.tried) // 2], column)
-    head = _mix(known, lines, tell_others(known, recipe.planting), column).judged.head
+    forests = [(each, tell_others(known, each)) for each in recipe.plantings]
+    head = _mix(known, lines, forests, column).judged.head
     return 1.0 - head.after / head.before if head.before > 0 else 0.0
 
 
@@ -76,7 +80,7 @@ def _find_recipe(known: Known, learners: Learners) -> Recipe:
         return learners.of_numbers
     recipe = learners.of_levels
     n_slopes = known.shares.shape[1] * known.features.shape[1]
-    if n_slopes <= MOST_SLOPES or recipe.planting is None:
+    if n_slopes <= MOST_SLOPES or not recipe.plantings:
         return recipe
     return recipe._replace(tried=(Constant(),), growth=None)
 
@@ -95,12 +99,14 @@ def _try(known: Known, learner: Any, column: int) -> Tried:
     return Tried(learner, told, weigh(known, told, column))
 
 
-def _mix(known: Known, tried: Tried, forest: np.ndarray | None, column: int) -> Tried:
-    """Return a learner with the best share of a forest, which may be none."""
+def _mix(
+    known: Known, tried: Tried, forests: Sequence[tuple[Planting, np.ndarray]], column: int
+) -> Tried:
+    """Return a learner with the best share of one of the forests, which may be none."""
     mixed = [tried]
-    for share in SHARES if forest is not None else ():
+    for (planting, forest), share in product(forests, SHARES):
         told = tried.told + share * (forest - tried.told)
-        mixed.append(Tried(tried.learner, told, weigh(known, told, column), share))
+        mixed.append(Tried(tried.learner, told, weigh(known, told, column), share, planting))
     return min(mixed, key=_loss)
 
 
@@ -127,9 +133,9 @@ def _can_learn(known: Known, rows: np.ndarray) -> bool:
 
 
 def _teach(learner: Any, known: Known, rows: np.ndarray) -> Learner:
-    """Return a learner fitted to some rows; a forest sees the other columns alone."""
-    binned = take_bins(known.binned, rows)
+    """Return a learner fitted to some rows."""
+    binned, places = take_bins(known.binned, rows), known.places
     if isinstance(learner, Planting):
-        binned = see_only(binned, known.others)
+        binned = see_only(binned, places.others if learner.alone else places.columns)
     shown = known.features[rows], known.target[rows], known.weight[rows], binned
-    return learn(learner, *shown, named=is_named(known), own=known.own)
+    return learn(learner, *shown, named=is_named(known), own=places.own)

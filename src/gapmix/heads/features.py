@@ -62,16 +62,21 @@ def count_features(view: View, column: int) -> int:
     return shown + 1 + int(np.delete(view.gaps, column).sum())
 
 
-def find_places(view: View, column: int) -> tuple[int, np.ndarray]:
-    """Return which feature says what the mixture fills into a column, the first one of levels.
+class Places(NamedTuple):
+    """Which features say what the mixture fills in."""
 
-    And which features say what it fills into the others, (q,).
-    """
+    own: int  # into a column; the first of its levels
+    others: np.ndarray  # (q,) into the other columns
+    columns: np.ndarray  # (r,) into all of them
+
+
+def find_places(view: View, column: int) -> Places:
+    """Return which features of a head say what the mixture fills into its column and others."""
     before = view.order[: int(np.flatnonzero(view.order == column)[0])]
     own = sum(max(1, len(view.levels[j])) for j in before.tolist())
     shown = np.arange(sum(max(1, len(levels)) for levels in view.levels))
     end = own + max(1, len(view.levels[column]))
-    return own, shown[(shown < own) | (shown >= end)]
+    return Places(own, shown[(shown < own) | (shown >= end)], shown)
 
 
 def make_features(view: View, column: int, filled: Filled, missing: np.ndarray) -> np.ndarray:

@@ -260,9 +260,8 @@ def look(
     else:
         target = np.round((target - filled.mean[:, column]) / view.scale[column], DIGITS)
     mean, weight = filled.mean[:, column], task.weight[rows]
-    own, others = find_places(view, column)
-    binned = put_in_bins(features, weight)
-    return Known(rows, mean, features, binned, own, others, target, shares, std, weight, fold)
+    binned, places = put_in_bins(features, weight), find_places(view, column)
+    return Known(rows, mean, features, binned, places, target, shares, std, weight, fold)
 
 
 def _measure_widths(

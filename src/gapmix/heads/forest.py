@@ -24,6 +24,8 @@ class Planting(NamedTuple):
 
     n_trees: int
     seed: int
+    least: int = 1  # rows of a leaf, of few rows
+    alone: bool = True  # whether it sees only the other columns
 
 
 def plant(
@@ -47,7 +49,7 @@ def plant(
     else:
         baseline[0] = np.average(target, weights=weight)
         amount = target - baseline[0]
-    least = 1 + n // MANY_LEAVES  # rows of a leaf
+    least = planting.least + n // MANY_LEAVES
     most = 2 * max(1, n // least) - 1  # nodes there can be
     feature, place, left = (np.empty(most, dtype=np.int64) for _ in range(3))
     value = np.empty((most, len(baseline)))

@@ -23,7 +23,7 @@ class Recipe(NamedTuple):
 
     tried: tuple[Any, ...]  # for each column, the best one
     growth: Growth | None = None  # of trees that are also tried, on top of it
-    planting: Planting | None = None  # of a forest that is mixed in
+    plantings: tuple[Planting, ...] = ()  # of forests, of which the best is mixed in
 
 
 class Learners(NamedTuple):
@@ -62,10 +62,14 @@ def choose_learners(asked: Any, seed: int) -> Learners:
     odds = tuple(LogisticRegression(C=1 / each, solver="newton-cholesky") for each in PENALTIES)
     few = isinstance(asked, str) and asked == FEW_TREES
     if few:
-        trees = Growth(60, 0.15, seed), Planting(30, seed)
+        growth, planting = Growth(60, 0.15, seed), Planting(30, seed)
     else:
-        trees = Growth(200, 0.06, seed), Planting(60, seed)
-    ours = Learners(Recipe(lines, *trees), Recipe(odds, *trees))
+        growth, planting = Growth(200, 0.06, seed), Planting(60, seed)
+    smooth = planting._replace(least=5, alone=False)
+    ours = Learners(
+        Recipe(lines, growth, (planting,)),
+        Recipe(odds, growth, (planting, smooth)),
+    )
     if isinstance(asked, str):
         ours = ours._replace(n_rounds=2)
         return ours._replace(max_rows=5_000, probe=True) if few else ours

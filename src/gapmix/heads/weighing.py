@@ -8,6 +8,7 @@ import numpy as np
 
 from gapmix.categories import TINY
 from gapmix.heads.bins import Binned
+from gapmix.heads.features import Places
 from gapmix.heads.using import Head, heed
 
 HALVES = (0.0, 0.3, 1.0, 3.0)  # deviations tried for `Head.half`, in those of a typical cell
@@ -21,8 +22,7 @@ class Known(NamedTuple):
     mean: np.ndarray  # (m,) what the mixture fills in
     features: np.ndarray  # (m, p)
     binned: Binned  # the features
-    own: int  # the feature that says what the mixture fills in, of numbers, and
-    others: np.ndarray  # (q,) those that say what it fills into the other columns
+    places: Places  # which features say what the mixture fills in
     target: np.ndarray  # (m,) distance from the mixture's mean in standard deviations, or a code
     shares: np.ndarray  # (m, L) what the mixture says of the levels of a category; (m, 0)
     std: np.ndarray  # (m,) the mixture's deviation of the cell, in the same unit; of numbers
