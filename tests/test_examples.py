@@ -57,7 +57,7 @@ def test_an_example_draws_prints_and_is_quick(runs, example):
     for figure in run["figures"]:
         assert image.imread(figure)[..., :3].std() > 0.05  # not an empty sheet
     assert run["printed"]
-    assert run["seconds"] < 10  # of the processor
+    assert run["seconds"] < 20  # of the processor
 
 
 def test_pooled_intervals_hold_the_truth_more_often_than_those_of_single_filling(runs):
