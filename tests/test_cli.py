@@ -439,7 +439,7 @@ def test_a_summary_tells_what_was_filled_and_how_sure_and_details_only_if_asked(
     assert "Filled 30 of 90 gaps (v1 18, word 12)" in said
     assert "Not filled 60 gaps: day 60 (dates)" in said
     sure = re.search(
-        r"got an error of 0\.(\d\d) standard .* have an average probability of (?:over )?([\d.]+) %",
+        r"an error of 0\.(\d\d) standard .* have an average probability of (?:over )?([\d.]+) %",
         said,
     )
     assert int(sure[1]) < 60  # the group is told by the other number and the word
