@@ -23,12 +23,21 @@ from benchmarks.filling.summary import (
 )
 
 Figure: Any
+FigureCanvasAgg: Any
+Bbox: Any
 try:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 except ImportError:  # everything but the picture works without it
-    Figure = None
+    Figure = FigureCanvasAgg = Bbox = None
 
 OURS_COLOR, COLOR = "#d55e00", "#0072b2"
+PLACES = (  # of names from their points
+    *((0, 7, "center"), (0, -14, "center"), (7, -3, "left"), (7, 4, "left")),
+    *((7, -10, "left"), (-7, -3, "right"), (-7, 4, "right"), (-7, -10, "right")),
+    *((0, 20, "center"), (0, -27, "center"), (0, 33, "center"), (0, -40, "center")),
+)
 SCORES = {"rmse": "error of numbers", "wrong": "wrong levels"}
 DASH = "-"
 
@@ -199,30 +208,46 @@ def draw(rows: list[Row], path: Path) -> None:
     panels = {words: points for score, words in SCORES.items() if (points := place(rows, score))}
     if not panels:
         return
-    figure = Figure(figsize=(5.5 * len(panels), 4.6), layout="constrained")
+    figure = Figure(figsize=(5.5 * len(panels), 4.6), dpi=110, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (words, points) in zip(axes, panels.items(), strict=True):
-        for number, point in enumerate(sorted(points, key=lambda each: each.seconds)):
+        for point in points:
             color = OURS_COLOR if point.who.startswith(OURS) else COLOR
             axis.plot([point.seconds] * 2, point.quarters, color=color, alpha=0.3, lw=3)
             axis.plot(point.seconds, point.error, "o", color=color, ms=6)
-            # Names of neighbours stand above and below, and none leaves the picture.
-            where = {"xytext": (0, -14 if number % 2 else 7), "textcoords": "offset points"}
-            axis.annotate(
-                *(point.who, (point.seconds, point.error)),
-                color=color,
-                fontsize=9,
-                ha="center",
-                **where,
-            )
         ours = sorted((p.seconds, p.error) for p in points if p.who.startswith(OURS))
         axis.plot([x for x, _ in ours], [y for _, y in ours], color=OURS_COLOR, lw=1)
         axis.axhline(1, color="#777777", lw=0.8, ls=":")
         axis.set(xscale="log", xlabel="processor seconds for a table (median)", title=words)
         axis.grid(alpha=0.3)
-        axis.margins(x=0.25)
+        axis.margins(x=0.4)
     axes[0].set_ylabel("against the best of mean, k-NN, iterative")
-    figure.savefig(path, dpi=110)
+    figure.draw_without_rendering()  # only now is it known where points are
+    for axis, points in zip(axes, panels.values(), strict=True):
+        _name(axis, points, canvas.get_renderer())
+    figure.savefig(path)
+
+
+def _name(axis: Any, points: list[Point], renderer: Any) -> None:
+    """Write names beside points, as near as others leave room."""
+    at = axis.transData.transform([(each.seconds, each.error) for each in points])
+    taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in at.tolist()]
+    for point in sorted(points, key=lambda each: each.seconds):
+        name = axis.annotate(
+            *(point.who, (point.seconds, point.error)),
+            color=OURS_COLOR if point.who.startswith(OURS) else COLOR,
+            fontsize=9,
+            xytext=(0, 0),
+            textcoords="offset points",
+        )
+        name.set_in_layout(False)
+        for right, up, side in PLACES:
+            name.set(position=(right, up), ha=side)
+            box = name.get_window_extent(renderer)
+            if not any(box.overlaps(other) for other in taken):
+                break
+        taken.append(box)
 
 
 def place(rows: list[Row], score: str) -> list[Point]:
