@@ -46,7 +46,7 @@ def fit_head(known: Known, column: int, learners: Learners) -> Judged:
     """
     recipe = _find_recipe(known, learners)
     first = min((_try(known, each, column) for each in recipe.tried), key=_loss)
-    forests = [(each, tell_others(known, each)) for each in recipe.plantings]
+    forests = _tell_forests(known, recipe)
     best = _mix(known, first, forests, column)
     promising = len(known.target) < MANY_CELLS or best.judged.head.weight > 0
     if recipe.growth is not None and promising:
@@ -66,8 +66,7 @@ def promise_gain(known: Known, column: int, learners: Learners) -> float:
     """Return what share of its error a head of numbers saves, of lines and a forest alone."""
     recipe = learners.of_numbers
     lines = _try(known, recipe.tried[len(recipe.tried) // 2], column)
-    forests = [(each, tell_others(known, each)) for each in recipe.plantings]
-    head = _mix(known, lines, forests, column).judged.head
+    head = _mix(known, lines, _tell_forests(known, recipe), column).judged.head
     return 1.0 - head.after / head.before if head.before > 0 else 0.0
 
 
@@ -97,6 +96,11 @@ def _loss(tried: Tried) -> float:
 def _try(known: Known, learner: Any, column: int) -> Tried:
     told = tell_others(known, learner)
     return Tried(learner, told, weigh(known, told, column))
+
+
+def _tell_forests(known: Known, recipe: Recipe) -> list[tuple[Planting, np.ndarray]]:
+    """Return the forests of a recipe, not grown, with what each says of rows it has not seen."""
+    return [(each, tell_others(known, each)) for each in recipe.plantings]
 
 
 def _mix(

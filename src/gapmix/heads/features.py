@@ -85,7 +85,7 @@ def make_features(view: View, column: int, filled: Filled, missing: np.ndarray) 
     `filled` is what the mixture says of them, with its deviations; `missing` (n, D) where they had
     gaps, of which the one in the column itself does not count.
     """
-    place = np.cumsum([len(levels) > 0 for levels in view.levels]) - 1
+    place = number_categories(view)
     parts = []
     for j in view.order.tolist():
         if len(view.levels[j]):
@@ -100,3 +100,8 @@ def make_features(view: View, column: int, filled: Filled, missing: np.ndarray) 
 def is_category(view: View, column: int) -> bool:
     """Tell whether a column is a category."""
     return len(view.levels[column]) > 0
+
+
+def number_categories(view: View) -> np.ndarray:
+    """Return the number of each column among the categories, (D,), of those that are."""
+    return np.cumsum([is_category(view, j) for j in range(len(view.levels))]) - 1

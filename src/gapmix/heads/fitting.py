@@ -29,6 +29,7 @@ from gapmix.heads.features import (
     is_category,
     make_features,
     make_view,
+    number_categories,
 )
 from gapmix.heads.learners import Learners
 from gapmix.heads.using import Head, Heads, draw_in, heed, refine, see
@@ -48,8 +49,8 @@ PROBES = ((500, 0.004), (1_500, 0.01))  # rows, and the mean gain of error that 
 LEAST_GAIN = 0.005  # that the last of these must promise in a column
 MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
 MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
-CLEARLY_WORSE = 0.01  # share of the error, or nats: then a second round is left out
 MOST_TWICE = 1e6  # that have a second round of heads by default: about a second
+CLEARLY_WORSE = 0.01  # share of the error, or nats: then a second round is left out
 
 
 class Widths(NamedTuple):
@@ -251,12 +252,14 @@ def look(
     back = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # from folds to rows
     filled = Filled._make(_join(each, back) for each in zip(*parts, strict=True))
     missing = np.isnan(shown)
-    seen = refine(first, filled, missing, models[0].shapes)
-    features = make_features(view, column, see(view, column, seen, filled), missing)
+    seen = filled
+    if first is not None:
+        seen = see(view, column, refine(first, filled, missing, models[0].shapes), filled)
+    features = make_features(view, column, seen, missing)
     shares = np.empty((len(rows), 0))
     std = filled.std[:, column] / view.scale[column]
     if is_category(view, column):
-        shares = filled.levels[sum(is_category(view, j) for j in range(column))]
+        shares = filled.levels[number_categories(view)[column]]
     else:
         target = np.round((target - filled.mean[:, column]) / view.scale[column], DIGITS)
     mean, weight = filled.mean[:, column], task.weight[rows]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix.density.conditional import Filled
-from gapmix.heads.features import View, is_category, make_features
+from gapmix.heads.features import View, is_category, make_features, number_categories
 from gapmix.heads.learners import Learner, predict, predict_levels
 from gapmix.shapes import Shape
 
@@ -52,14 +52,16 @@ def refine(
     if heads is None or not heads.at_work():
         return filled
     mean, std, levels = filled.mean.copy(), filled.std.copy(), list(filled.levels)
-    place = np.cumsum([is_category(heads.view, j) for j in range(mean.shape[1])]) - 1
+    place = number_categories(heads.view)
     seen = refine(heads.first, filled, missing, shapes)
     for head, learner in heads.at_work():
         j = head.column
         rows = _find_rows(missing, j)
         if not rows.size:
             continue
-        shown = see(heads.view, j, *(take_rows(each, rows) for each in (seen, filled)))
+        shown = take_rows(filled, rows)
+        if seen is not filled:
+            shown = see(heads.view, j, take_rows(seen, rows), shown)
         features = make_features(heads.view, j, shown, missing[rows])
         if not is_category(heads.view, j):
             scale = heads.view.scale[j]
@@ -82,7 +84,7 @@ def see(view: View, column: int, refined: Filled, filled: Filled) -> Filled:
     mean, std, levels = refined.mean.copy(), refined.std.copy(), list(refined.levels)
     mean[:, column], std[:, column] = filled.mean[:, column], filled.std[:, column]
     if is_category(view, column):
-        place = sum(is_category(view, j) for j in range(column))
+        place = number_categories(view)[column]
         levels[place] = filled.levels[place]
     return refined._replace(mean=mean, std=std, levels=tuple(levels))
 
@@ -166,7 +168,7 @@ def redraw(
     """
     if heads is None:
         return draws
-    place = np.cumsum([is_category(heads.view, j) for j in range(draws.shape[2])]) - 1
+    place = number_categories(heads.view)
     for head, _ in heads.at_work():
         j = head.column
         if not is_category(heads.view, j):

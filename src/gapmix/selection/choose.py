@@ -179,10 +179,10 @@ def _compare(wanted: Wanted, task: Task, tried: list[int], factors: list[int]) -
             )
         return candidate
 
-    plain = partial(judge, ridge=wanted.spec.reg_covar)
     # What brings nothing on a small part of the rows may do so on all of them.
     many = len(sample.x) >= SHARE_TO_FORESEE * len(task.x)
     foresees = wanted.effort.foresees and many
+    plain = partial(judge, ridge=wanted.spec.reg_covar)
     grown = _grow(tried, factors, plain, len(sample.x), foresees=foresees)
     if _may_need_ridge(wanted, shown):
         grown += sizes.grow_ridge(
