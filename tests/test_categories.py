@@ -132,7 +132,7 @@ def test_kernels_agree_with_their_twins_and_with_loops(seed, n, n_components, sh
         total, counts = before.copy(), np.ones((n_components, sum(n_levels)))
         each.add_log_levels(codes, first, log_theta, total)
         each.count_levels(codes, first, resp, counts)
-        np.testing.assert_allclose(total, added, rtol=1e-12)
+        np.testing.assert_allclose(total, added, rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(counts, counted, rtol=1e-12)
 
 

@@ -18,11 +18,12 @@ from benchmarks.problems import (
 )
 from conftest import FULL, size
 from oracles import relative
+from scipy.special import logsumexp, softmax
 
 from gapmix import GaussianMixture
 from gapmix.em.records import Settings
 from gapmix.em.steps import e_step, m_step
-from gapmix.kernels import completing, factors, lanes, single, twins
+from gapmix.kernels import completing, factors, lanes, sharing, single, twins
 from gapmix.kernels.records import Components, Places, Solved, Sums
 from gapmix.parameters import Parameters
 from gapmix.plan import rows as rows_module
@@ -416,6 +417,37 @@ def test_centring_gathering_measuring_and_filling_agree_with_their_twins(seed):
         results += [centred, gathered, products, distance, filled]
     for one, other in zip(found, wanted, strict=True):
         assert relative(one, other) <= 1e-12
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 200])
+@pytest.mark.parametrize("n_components", [1, 2, 34])
+def test_shares_of_rows_agree_with_their_twins_and_with_scipy(n, n_components):
+    rng = np.random.default_rng([n, n_components])
+    log_density = rng.normal(scale=rng.choice([1.0, 300.0], n), size=(n_components, n)) - 1e4
+    log_density[:, 1::7] = -np.inf  # too far away from all components
+    log_density[0, 2::7] = np.nan
+    weights = rng.dirichlet(np.ones(n_components))
+    if n_components > 1:
+        weights = np.append(0.0, weights[1:] / weights[1:].sum())
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+    lost = ~np.isfinite(log_density + log_weights[:, None]).any(axis=0)
+    lost |= np.isnan(log_density).any(axis=0)
+    with np.errstate(invalid="ignore"):
+        wanted = softmax(log_density + log_weights[:, None], axis=0)
+        height = logsumexp(log_density + log_weights[:, None], axis=0)
+    wanted[:, lost], height[lost] = weights[:, None], -np.inf
+    kept = np.where(wanted > 1e-20 * wanted.max(axis=1, initial=0)[:, None], wanted, 0.0)
+    for kernels in (sharing, twins):
+        resp, log_prob = log_density.copy(), np.empty(n)
+        with np.errstate(invalid="ignore"):
+            kernels.share_out(resp, weights, log_weights, log_prob)
+        np.testing.assert_allclose(resp, wanted, rtol=1e-12, atol=1e-300)
+        np.testing.assert_allclose(log_prob, height, rtol=1e-14)
+        large = np.empty_like(resp)
+        if n:
+            kernels.drop_negligible(resp, 1e-20, large)
+        np.testing.assert_allclose(large, kept, rtol=1e-12, atol=1e-300)
 
 
 @pytest.mark.parametrize("d", [1, 3, 7, 8, 9, 20, 33, 65])

@@ -13,7 +13,7 @@ from oracles import relative
 from gapmix import GaussianMixture
 from gapmix.em.records import Settings
 from gapmix.em.run import run
-from gapmix.em.steps import e_step, m_step, responsibilities
+from gapmix.em.steps import e_step, look, m_step
 from gapmix.parameters import Parameters
 from gapmix.plan import rows as rows_module
 from gapmix.plan.layout import BLAS_ROWS, BLAS_SIZE
@@ -94,8 +94,8 @@ def one_step(name, X, weight, mixture, covariance_type="full", ridge=0.0):
     rows = arrange(name, X, weight, len(mixture[0]))
     prepared = solver.prepare(parameters)
     statistics = e_step(solver, prepared, parameters, rows, Serial())
-    visits = [solver.visit(prepared, block).log_density for block in rows.blocks]
-    resp = responsibilities(np.concatenate(visits), parameters.weights)[1]
+    told = [(block, solver.visit(prepared, block).log_density) for block in rows.blocks]
+    resp = np.concatenate([look(parameters, *each)[1] for each in told])
     settings = Settings(Regularizer(np.full(X.shape[1], ridge)))
     updated = m_step(solver.moments(prepared, statistics), parameters, settings)
     new = (updated.weights, updated.means, as_matrices(updated))

@@ -17,49 +17,24 @@ from gapmix.statistics import Moments, Statistics, merge_into, zero_statistics
 from gapmix.structures import STRUCTURES
 
 
-def responsibilities(log_density: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return log p(x_o) (n,) and p(component | x_o) (n, K), both computed in logs.
-
-    A row so far away that every density underflows is given the weights.
-    """
-    return _share_out(_beside(log_density), weights)
-
-
-def _beside(log_density: np.ndarray) -> np.ndarray:
-    """Return a copy (K, n), where sums over components are fast."""
-    return np.array(log_density.T, order="C")
-
-
-def _share_out(joint: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `responsibilities` does, of log densities (K, n) that are overwritten."""
-    with np.errstate(divide="ignore"):
-        joint += np.log(weights)[:, None]
-    top = joint.max(axis=0)
-    lost = ~np.isfinite(top)
-    top[lost] = 0.0
-    joint -= top
-    resp = np.exp(joint, out=joint)
-    resp[:, lost] = weights[:, None]
-    total = resp.sum(axis=0)
-    log_prob = np.log(total) + top
-    log_prob[lost] = -np.inf
-    resp /= total
-    return log_prob, resp.T
-
-
 def look(
     parameters: Parameters, block: Block, log_density: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return log p(row) (n,) and responsibilities (n, K), of numbers and categories.
 
-    `log_density` (n, K) is the solver's, of the numbers.
+    `log_density` (n, K) is the solver's, of the numbers, and may be overwritten. A row so far away
+    that every density underflows is given the weights.
     """
-    tables, joint = parameters.categories, _beside(log_density)
+    tables, joint = parameters.categories, np.ascontiguousarray(log_density.T)
     if tables:
         first = categories.find_starts(categories.count_levels(tables))
         log_theta = np.ascontiguousarray(categories.take_logs(tables))
         kernels.load("levels").add_log_levels(block.codes, first, log_theta, joint)
-    return _share_out(joint, parameters.weights)
+    log_prob, weights = np.empty(len(block.x)), np.ascontiguousarray(parameters.weights)
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+    kernels.load("sharing").share_out(joint, weights, log_weights, log_prob)
+    return log_prob, joint.T
 
 
 def e_step(

@@ -32,7 +32,7 @@ from gapmix.heads.features import (
     number_categories,
 )
 from gapmix.heads.learners import Learners
-from gapmix.heads.using import Head, Heads, draw_in, heed, refine, see
+from gapmix.heads.using import Head, Heads, draw_in, heed, refine, see, take_rows
 from gapmix.heads.weighing import Judged, Known
 from gapmix.plan.canonical import draw_uniform
 from gapmix.selection.calibration import find_ends, measure_widths
@@ -108,7 +108,7 @@ def fit_heads(
     learners = within_means(learners, task, view, able)
     task, fold = deal(task, rng)
     if learners.probe and len(task.x) > MANY_ROWS:
-        model = model_of(fitted, task, 1)._replace(trust=trust)
+        model = model_of(fitted, task, wanted.running.n_jobs)._replace(trust=trust)
         able = _find_promising(task, view, model, fold, learners, able, columns)
         if not able:
             return Learned(Heads(view, ()), {})
@@ -168,9 +168,14 @@ def _find_promising(
     gains: dict[int, float] = {}
     for n, least in PROBES if numbers else ():
         few = task._replace(x=task.x[:n], weight=task.weight[:n])
-        for j in numbers:
-            hidden = [j] if columns is None else list(columns)
-            known = look(few, view, [model] * N_FOLDS, fold[:n], j, hidden)
+        shown = {j: _hide(few, j, [j] if columns is None else columns) for j in numbers}
+        ends = np.cumsum([len(each.x) for each in shown.values()])[:-1]
+        everything = np.concatenate([each.x for each in shown.values()])
+        filled = density.fill(model, everything, spread=True)  # in one go, for all columns
+        for (j, each), own in zip(
+            shown.items(), np.split(np.arange(len(everything)), ends), strict=True
+        ):
+            known = _describe(few, view, fold, j, each, take_rows(filled, own))
             gains[j] = promise_gain(known, j, learners)
         if float(np.mean(list(gains.values()))) < least:
             gains = dict.fromkeys(numbers, 0.0)
@@ -232,6 +237,21 @@ def leave_out(wanted: Wanted, task: Task, fitted: Fitted, fold: np.ndarray) -> l
     return models
 
 
+class Shown(NamedTuple):
+    """The rows that show a column, as they are with it hidden."""
+
+    rows: np.ndarray  # (m,) their numbers
+    x: np.ndarray  # (m, D)
+
+
+def _hide(task: Task, column: int, hidden: Sequence[int]) -> Shown:
+    """Return the rows that show a column, with columns hidden, among them this one."""
+    rows = np.flatnonzero(~np.isnan(task.x[:, column]))
+    x = task.x[rows]
+    x[:, list(hidden)] = np.nan
+    return Shown(rows, x)
+
+
 def look(
     task: Task,
     view: View,
@@ -245,26 +265,41 @@ def look(
 
     `first` are heads that refine what is filled into the other columns.
     """
-    rows = np.flatnonzero(~np.isnan(task.x[:, column]))
-    shown, target, fold = task.x[rows], task.x[rows, column], fold[rows]
-    shown[:, hidden] = np.nan
-    parts = [density.fill(m, shown[fold == k], spread=True) for k, m in enumerate(models)]
-    back = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # from folds to rows
+    shown = _hide(task, column, hidden)
+    own = fold[shown.rows]
+    parts = [density.fill(m, shown.x[own == k], spread=True) for k, m in enumerate(models)]
+    back = np.argsort(np.argsort(own, kind="stable"), kind="stable")  # from folds to rows
     filled = Filled._make(_join(each, back) for each in zip(*parts, strict=True))
-    missing = np.isnan(shown)
     seen = filled
     if first is not None:
-        seen = see(view, column, refine(first, filled, missing, models[0].shapes), filled)
-    features = make_features(view, column, seen, missing)
-    shares = np.empty((len(rows), 0))
-    std = filled.std[:, column] / view.scale[column]
+        refined = refine(first, filled, np.isnan(shown.x), models[0].shapes)
+        seen = see(view, column, refined, filled)
+    return _describe(task, view, fold, column, shown, filled, seen)
+
+
+def _describe(
+    task: Task,
+    view: View,
+    fold: np.ndarray,
+    column: int,
+    shown: Shown,
+    filled: Filled,
+    seen: Filled | None = None,
+) -> Known:
+    """Return rows as the head of a column sees them, given what the mixture fills into them.
+
+    `seen` is what is filled into the other columns, if that is not the same.
+    """
+    features = make_features(view, column, filled if seen is None else seen, np.isnan(shown.x))
+    rows, shares = shown.rows, np.empty((len(shown.rows), 0))
+    target, std = task.x[rows, column], filled.std[:, column] / view.scale[column]
     if is_category(view, column):
         shares = filled.levels[number_categories(view)[column]]
     else:
         target = np.round((target - filled.mean[:, column]) / view.scale[column], DIGITS)
     mean, weight = filled.mean[:, column], task.weight[rows]
     binned, places = put_in_bins(features, weight), find_places(view, column)
-    return Known(rows, mean, features, binned, places, target, shares, std, weight, fold)
+    return Known(rows, mean, features, binned, places, target, shares, std, weight, fold[rows])
 
 
 def _measure_widths(

@@ -11,7 +11,7 @@ from types import ModuleType
 
 from gapmix.plan import layout
 
-MODULES = ("single", "lanes", "completing", "factors", "levels", "boosted", "growing")
+MODULES = ("single", "lanes", "completing", "sharing", "factors", "levels", "boosted", "growing")
 
 
 @cache

@@ -228,6 +228,28 @@ def _walk(batches: Batches, n_groups: int) -> Iterator[tuple[int, int, int, int]
             )
 
 
+def share_out(
+    joint: np.ndarray, weights: np.ndarray, log_weights: np.ndarray, log_prob: np.ndarray
+) -> None:
+    """Turn log densities (K, n) into responsibilities, in place; set log p(row) (n,)."""
+    joint += log_weights[:, None]
+    top = joint.max(axis=0)
+    lost = ~np.isfinite(top)
+    top[lost] = 0.0
+    joint -= top
+    np.exp(joint, out=joint)
+    joint[:, lost] = weights[:, None]
+    total = joint.sum(axis=0)
+    log_prob[:] = np.log(total) + top
+    log_prob[lost] = -np.inf
+    joint /= total
+
+
+def drop_negligible(resp: np.ndarray, negligible: float, kept: np.ndarray) -> None:
+    """Set `kept` to shares (K, n), and to 0 where they are negligible beside their component's."""
+    kept[:] = np.where(resp > negligible * resp.max(axis=1, keepdims=True), resp, 0.0)
+
+
 def add_log_levels(
     codes: np.ndarray, first: np.ndarray, log_theta: np.ndarray, total: np.ndarray
 ) -> None:

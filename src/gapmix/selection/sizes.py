@@ -24,7 +24,7 @@ SMALLEST_GAIN = 0.0025  # of the loss: less is not worth a larger size,
 SMALLEST_LOG_GAIN = 0.01  # and of the log score, in nats of a cell
 LARGE = 13  # components, from which on the next size takes as long as all before it
 N_UNITED = 3  # sizes united
-N_LEAPT = 3  # sizes before the one that many rows leap to: 1, 2 and 3
+LANDINGS = (1, 5, 13)  # sizes that many rows leap between
 
 
 class Size(NamedTuple):
@@ -93,7 +93,7 @@ def grow(
     """Return the sizes tried in turn, until `patience` of them in a row bring no gain.
 
     If it `foresees`, a large size is tried only if gains promise one.
-    If it `leaps`, 2 and 3 are tried only if 5 are no better than 1.
+    If it `leaps`, sizes between two landings are tried only if the larger one is no better.
     The log score shows a gain where the loss is still too noisy to tell, and either will do.
     """
     tried: list[Candidate] = []
@@ -112,12 +112,17 @@ def grow(
 
 
 def _leap(sizes: list[int], tried: list[Candidate]) -> Iterator[int]:
-    """Yield sizes without those between the first and the one to leap to, if that is better."""
-    first, between, rest = sizes[:1], sizes[1:N_LEAPT], sizes[N_LEAPT:]
-    yield from (*first, *rest[:1])
-    if len(tried) < 2 or tried[1].loss >= tried[0].loss:
-        yield from between
-    yield from rest[1:]
+    """Yield sizes; those between two landings only if the larger of these is no better."""
+    between: list[int] = []
+    for size in sizes:
+        if size < LANDINGS[-1] and size not in LANDINGS:
+            between.append(size)
+            continue
+        yield size
+        if between and tried[-1].loss >= min(each.loss for each in tried[:-1]):
+            yield from between
+        between = []
+    yield from between
 
 
 def _has_ended(tried: list[Candidate]) -> bool:

@@ -236,8 +236,8 @@ def accumulate(
 ) -> None:
     """Add sums of rows by matrix products, and of inverses once per pattern that matters."""
     by_component = np.ascontiguousarray(resp.T)  # (K, n_b)
-    matters = by_component > NEGLIGIBLE * by_component.max(axis=1, keepdims=True)
-    r = np.where(matters, by_component, 0.0)
+    r = np.empty_like(by_component)
+    kernels.load("sharing").drop_negligible(by_component, NEGLIGIBLE, r)
     sums = sums_of(total)
     for i, kept in enumerate(visit.kept):
         visit.kept[i] = None  # the next block needs as much memory
