@@ -7,13 +7,14 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.ensemble import (
     ExtraTreesRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
 )
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
 
 from gapmix import (
     GaussianMixtureClassifier,
@@ -187,8 +188,9 @@ def test_trees_give_the_numbers_of_scikit_learn_bit_by_bit(n_levels):
         assert np.array_equal(total[:, 0], theirs.predict(x))
 
 
+@pytest.mark.parametrize("even", [True, False])
 @pytest.mark.parametrize("n_levels", [0, 2, 3])
-def test_slopes_give_the_numbers_of_scikit_learn(n_levels):
+def test_slopes_give_the_numbers_of_scikit_learn(n_levels, even):
     rng = np.random.default_rng(n_levels)
     x = rng.normal(size=(300, 4)).round(7)
     learners = choose_learners(FEW_TREES, 0)
@@ -196,8 +198,10 @@ def test_slopes_give_the_numbers_of_scikit_learn(n_levels):
     if n_levels:
         target = np.digitize(target, [0.0, 1.0][: n_levels - 1])
     made = (learners.of_levels if n_levels else learners.of_numbers).tried[1]
-    theirs = clone(made).fit(x, target)
-    ours = learn(made, x, target, np.ones(300), named=n_levels > 0)
+    weight = np.ones(300) if even else rng.integers(1, 4, 300).astype(float)
+    theirs = clone(made) if n_levels else Ridge(made.penalty)
+    theirs.fit(x, target, sample_weight=weight)
+    ours = learn(made, x, target, weight, named=n_levels > 0)
     assert find_fault(ours.model, 4, n_levels if n_levels > 2 else 1) == ""
     if n_levels:
         told, wanted = predict_levels(ours, x, n_levels), theirs.predict_proba(x)
@@ -281,6 +285,56 @@ def test_trees_on_top_of_slopes_learn_a_rule_that_lines_cannot(n_levels):
         else:
             off.append(np.mean((predict(model, x[400:]) - target[400:]) ** 2))
     assert max(off[1:]) < 0.65 * off[0]
+
+
+@pytest.mark.parametrize("n_levels", [0, 2, 3])
+def test_boosted_trees_grow_as_their_twins_do_and_each_lowers_the_loss(n_levels):
+    rng = np.random.default_rng(n_levels)
+    n, p, n_bins, n_outputs = 150, 6, 7, 3 if n_levels > 2 else 1
+    bins = rng.integers(0, n_bins, (n, p)).astype(np.uint8)
+    weight = rng.random(n) + 0.5
+    told = bins[:, 0] * 0.5 - (bins[:, 1] > 3) + rng.normal(scale=0.3, size=n)
+    own = told[:, None]
+    if n_levels:
+        level = np.digitize(told, [0.5, 1.5][: n_levels - 1])
+        own = (level[:, None] == np.arange(n_levels)[-n_outputs:]).astype(float)
+    used = np.stack([np.sort(rng.permutation(p)[:4]) for _ in range(5 * n_outputs)])
+    start, made = rng.normal(scale=0.1, size=(n, n_outputs)), []
+    for grow in (load_kernel("growing").boost_trees, twins.boost_trees):
+        raw, value = start.copy(), np.zeros((len(used), 15))
+        feature, place = (np.zeros((len(used), 15), dtype=np.int64) for _ in range(2))
+        options = n_levels > 0, 5, 1.0, 0.3
+        grow(bins, n_bins, used, own, weight, raw, *options, feature, place, value)
+        made.append((raw, feature, np.where(feature >= 0, place, 0), value))
+    for ours, theirs in zip(*made, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+
+    def miss(raw):
+        if not n_levels:
+            return np.average((raw[:, 0] - told) ** 2, weights=weight)
+        odds = raw if n_outputs > 1 else np.column_stack([np.zeros(n), raw[:, 0]])
+        return -np.average(log_softmax(odds, axis=1)[np.arange(n), level], weights=weight)
+
+    assert miss(made[0][0]) < 0.7 * miss(start)
+
+
+def test_a_forest_is_its_trees_planted_one_by_one():
+    rng = np.random.default_rng(0)
+    n, p, n_trees, most = 60, 4, 3, 39
+    bins = rng.integers(0, 9, (n, p)).astype(np.uint8)
+    level, amount, weight = np.zeros(n, dtype=np.int64), rng.normal(size=n), rng.random(n) + 0.1
+    chance = rng.random((n_trees, most * p))
+    for plant_trees in (load_kernel("growing").plant_trees, twins.plant_trees):
+        nodes, values = np.zeros((3, n_trees, most), dtype=np.int64), np.zeros((n_trees, most, 1))
+        counts = np.zeros(n_trees, dtype=np.int64)
+        plant_trees(bins, level, amount, weight, 3, 9, chance, *nodes, values, counts)
+        for t in range(n_trees):
+            alone, value = np.zeros((3, most), dtype=np.int64), np.zeros((most, 1))
+            given = bins, np.arange(n), level, amount, weight, 3, 9, chance[t]
+            assert load_kernel("growing").plant_tree(*given, *alone, value) == counts[t]
+            assert np.array_equal(nodes[:, t], alone)
+            np.testing.assert_allclose(values[t], value, rtol=1e-10, atol=1e-12)
+    assert len(np.unique(nodes[0], axis=0)) == n_trees
 
 
 @pytest.mark.parametrize("n_levels", [1, 3])

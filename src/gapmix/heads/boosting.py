@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
-from sklearn.utils.extmath import softmax
 
 from gapmix.heads.bins import Binned, count_bins, find_thresholds, find_varying
 from gapmix.heads.trees import LEAF, Trees, add_up
@@ -47,37 +45,29 @@ def boost(
     weight = weight / weight.mean()
     own = target[:, None] == (np.arange(k) if k > 1 else 1.0) if n_levels else target[:, None]
     n_nodes, n_bins = 2 ** (growth.depth + 1) - 1, count_bins(binned)
-    node = np.empty(len(features), dtype=np.int64)
     rng = np.random.default_rng([growth.seed, 4])
     varying = find_varying(binned)
     if not varying.size:
         return slopes
-    n_used = int(np.ceil(growth.share * len(varying)))
-    grown = []
-    for _ in range(growth.n_trees):
-        told = raw if not n_levels else softmax(raw) if k > 1 else expit(raw)
-        grad = np.ascontiguousarray((weight[:, None] * (told - own)).T)
-        curved = told * (1.0 - told) if n_levels else np.ones_like(told)
-        hess = np.ascontiguousarray((weight[:, None] * curved).T)
-        for output in range(k):
-            feature, place = (np.full(n_nodes, LEAF, dtype=np.int64) for _ in range(2))
-            value = np.zeros(n_nodes)
-            used = np.sort(rng.permutation(varying)[:n_used])
-            load("growing").grow_tree(
-                *(binned.bins, n_bins, used, grad[output], hess[output]),
-                *(growth.least, growth.penalty, feature, place, value, node),
-            )
-            value *= growth.rate
-            raw[:, output] += value[node]
-            grown.append((feature, place, value))
-    return _join(slopes, grown, binned.edges)
+    n_used, n_trees = int(np.ceil(growth.share * len(varying))), growth.n_trees * k
+    used = np.stack([np.sort(rng.permutation(varying)[:n_used]) for _ in range(n_trees)])
+    feature, place = (np.full((n_trees, n_nodes), LEAF, dtype=np.int64) for _ in range(2))
+    value = np.zeros((n_trees, n_nodes))
+    load("growing").boost_trees(
+        *(binned.bins, n_bins, used, own.astype(float), weight, raw, n_levels > 0),
+        *(growth.least, growth.penalty, growth.rate, feature, place, value),
+    )
+    return _join(slopes, feature, place, value, binned.edges)
 
 
 def _join(
-    slopes: Trees, grown: list[tuple[np.ndarray, np.ndarray, np.ndarray]], edges: list[np.ndarray]
+    slopes: Trees,
+    feature: np.ndarray,
+    place: np.ndarray,
+    value: np.ndarray,
+    edges: list[np.ndarray],
 ) -> Trees:
-    """Return slopes with trees, of which only the nodes that are reached are kept."""
-    feature, place, value = (np.array(each) for each in zip(*grown, strict=True))  # (T, M)
+    """Return slopes with trees (T, M), of which only the nodes that are reached are kept."""
     n_trees, n_nodes = feature.shape
     used = np.zeros((n_trees, n_nodes), dtype=bool)
     used[:, 0] = True

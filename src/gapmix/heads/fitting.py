@@ -19,7 +19,7 @@ from gapmix.density import Density
 from gapmix.density.conditional import Filled
 from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted
-from gapmix.heads.bins import put_in_bins
+from gapmix.heads.bins import Binned, put_in_bins
 from gapmix.heads.column import N_FOLDS, fit_head, promise_gain
 from gapmix.heads.features import (
     DIGITS,
@@ -32,7 +32,7 @@ from gapmix.heads.features import (
     number_categories,
 )
 from gapmix.heads.learners import Learners
-from gapmix.heads.using import Head, Heads, draw_in, heed, refine, see, take_rows
+from gapmix.heads.using import Heads, draw_in, heed, refine, see, take_rows
 from gapmix.heads.weighing import Judged, Known
 from gapmix.plan.canonical import draw_uniform
 from gapmix.selection.calibration import find_ends, measure_widths
@@ -48,9 +48,12 @@ MANY_ROWS = 2_000  # of which a few are tried first
 PROBES = ((500, 0.004), (1_500, 0.01))  # rows, and the mean gain of error that they must promise
 LEAST_GAIN = 0.005  # that the last of these must promise in a column
 MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
+MOST_CELLS = 5_000_000  # of rows that are filled in one go: 40 MB
 MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
 MOST_TWICE = 1e6  # that have a second round of heads by default: about a second
 CLEARLY_WORSE = 0.01  # share of the error, or nats: then a second round is left out
+
+_NOTHING, _NO_BINS = np.empty((0, 0)), np.empty((0, 0), dtype=np.uint8)
 
 
 class Widths(NamedTuple):
@@ -62,11 +65,10 @@ class Widths(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The head of a column."""
+    """The head of a column, and what it leaves of known cells."""
 
-    head: Head
-    loss: float  # of known cells
-    widths: Widths | None  # of numbers
+    judged: Judged
+    known: Known  # without features
 
 
 class Learned(NamedTuple):
@@ -113,40 +115,58 @@ def fit_heads(
         if not able:
             return Learned(Heads(view, ()), {})
     models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
+    hidden = {j: [j] if columns is None else list(columns) for j in able}
 
-    def work(j: int, first: Heads | None) -> Fit:
+    def work(given: tuple[int, Shown, Filled], first: Heads | None) -> Fit:
         # Learners have small tables: one thread for each of them, not many for one.
         with threadpool_limits(1, user_api="openmp"):
-            hidden = [j] if columns is None else list(columns)
-            known = look(task, view, models, fold, j, hidden, first)
+            j, shown, filled = given
+            seen = None
+            if first is not None:
+                refined = refine(first, filled, np.isnan(shown.x), models[0].shapes)
+                seen = see(view, j, refined, filled)
+            known = _describe(task, view, fold, j, shown, filled, seen)
             if temper is not None:
                 known = known._replace(shares=temper(known.shares))
             judged = fit_head(known, j, learners)
-            head, widths = judged.head, None
-            if columns is None and head.learner is not None and judged.left.size:
-                widths = _measure_widths(task, models, known, judged, float(view.scale[j]))
-            return Fit(head, judged.loss, widths)
+            return Fit(judged, known._replace(features=_NOTHING, binned=Binned(_NO_BINS, [])))
+
+    def fit_round(first: Heads | None) -> list[Fit]:
+        fits: list[Fit] = []
+        for some in _divide(task, able):
+            shown = [_hide(task, j, hidden[j]) for j in some]
+            filled = _fill(models, fold, shown)
+            given = zip(some, shown, filled, strict=True)
+            fits += engine.map(partial(work, first=first), list(given))
+        return fits
 
     with open_engine(wanted.running.n_jobs) as engine:
-        fits, first = list(engine.map(partial(work, first=None), able)), None
-        found = Heads(view, tuple(each.head for each in fits))
+        fits, first = fit_round(None), None
+        found = Heads(view, tuple(each.judged.head for each in fits))
         if found.at_work() and learners.n_rounds > 1 and columns is None:
-            again = list(engine.map(partial(work, first=found), able))
+            again = fit_round(found)
             if _gain(view, again, fits) > -CLEARLY_WORSE:
                 fits, first = again, found
-    heads = tuple(each.head for each in fits)
-    widths = {each.head.column: each.widths for each in fits if each.widths is not None}
+    heads = tuple(each.judged.head for each in fits)
+    widths = _measure_widths(task, models, fits, view) if columns is None else {}
     return Learned(Heads(view, heads, first), widths)
+
+
+def _divide(task: Task, columns: Sequence[int]) -> list[list[int]]:
+    """Return columns in groups whose rows, with all their cells, are filled in one go."""
+    at_once = max(1, MOST_CELLS // task.x.size)
+    return [list(columns[low : low + at_once]) for low in range(0, len(columns), at_once)]
 
 
 def _gain(view: View, fits: Sequence[Fit], others: Sequence[Fit]) -> float:
     """Return how much better heads tell known cells than others do, on average over columns."""
     gains = [0.0]
     for each, other in zip(fits, others, strict=True):
-        if is_category(view, each.head.column):
-            gains.append(other.loss - each.loss)  # mean log probabilities, and errors,
-        elif min(each.loss, other.loss) > 0:
-            gains.append(float(np.log(other.loss / each.loss)))  # which are like them by their logs
+        loss, before = each.judged.loss, other.judged.loss
+        if is_category(view, each.judged.head.column):
+            gains.append(before - loss)  # mean log probabilities, and errors,
+        elif min(loss, before) > 0:
+            gains.append(float(np.log(before / loss)))  # which are like them by their logs
     return sum(gains) / len(fits)
 
 
@@ -168,15 +188,10 @@ def _find_promising(
     gains: dict[int, float] = {}
     for n, least in PROBES if numbers else ():
         few = task._replace(x=task.x[:n], weight=task.weight[:n])
-        shown = {j: _hide(few, j, [j] if columns is None else columns) for j in numbers}
-        ends = np.cumsum([len(each.x) for each in shown.values()])[:-1]
-        everything = np.concatenate([each.x for each in shown.values()])
-        filled = density.fill(model, everything, spread=True)  # in one go, for all columns
-        for (j, each), own in zip(
-            shown.items(), np.split(np.arange(len(everything)), ends), strict=True
-        ):
-            known = _describe(few, view, fold, j, each, take_rows(filled, own))
-            gains[j] = promise_gain(known, j, learners)
+        shown = [_hide(few, j, [j] if columns is None else columns) for j in numbers]
+        filled = _fill([model], np.zeros(n, dtype=int), shown)
+        for j, own, told in zip(numbers, shown, filled, strict=True):
+            gains[j] = promise_gain(_describe(few, view, fold, j, own, told), j, learners)
         if float(np.mean(list(gains.values()))) < least:
             gains = dict.fromkeys(numbers, 0.0)
             break
@@ -233,7 +248,7 @@ def leave_out(wanted: Wanted, task: Task, fitted: Fitted, fold: np.ndarray) -> l
             refitted = fit_size(brief, size, read_rows(rest, brief.spec), rest, fitted)
         except (CollapsedFitError, ValueError):  # too few rows are left
             refitted = fitted
-        models.append(model_of(refitted, task, 1))
+        models.append(model_of(refitted, task, wanted.running.n_jobs))
     return models
 
 
@@ -252,29 +267,15 @@ def _hide(task: Task, column: int, hidden: Sequence[int]) -> Shown:
     return Shown(rows, x)
 
 
-def look(
-    task: Task,
-    view: View,
-    models: Sequence[Density],
-    fold: np.ndarray,
-    column: int,
-    hidden: Sequence[int],
-    first: Heads | None = None,
-) -> Known:
-    """Return the rows that show a column as its head sees them, the columns `hidden` hidden.
-
-    `first` are heads that refine what is filled into the other columns.
-    """
-    shown = _hide(task, column, hidden)
-    own = fold[shown.rows]
-    parts = [density.fill(m, shown.x[own == k], spread=True) for k, m in enumerate(models)]
+def _fill(models: Sequence[Density], fold: np.ndarray, shown: Sequence[Shown]) -> list[Filled]:
+    """Return what is filled into rows by the mixture of their fold, in one go for all columns."""
+    x = np.concatenate([each.x for each in shown])
+    own = np.concatenate([fold[each.rows] for each in shown])
+    parts = [density.fill(m, x[own == k], spread=True) for k, m in enumerate(models)]
     back = np.argsort(np.argsort(own, kind="stable"), kind="stable")  # from folds to rows
-    filled = Filled._make(_join(each, back) for each in zip(*parts, strict=True))
-    seen = filled
-    if first is not None:
-        refined = refine(first, filled, np.isnan(shown.x), models[0].shapes)
-        seen = see(view, column, refined, filled)
-    return _describe(task, view, fold, column, shown, filled, seen)
+    ends = np.cumsum([len(each.x) for each in shown])[:-1]
+    filled = Filled._make(_join(each) for each in zip(*parts, strict=True))
+    return [take_rows(filled, each) for each in np.split(back, ends)]
 
 
 def _describe(
@@ -302,37 +303,68 @@ def _describe(
     return Known(rows, mean, features, binned, places, target, shares, std, weight, fold[rows])
 
 
+class Ends(NamedTuple):
+    """Known cells of a column, hidden, and between which values intervals must reach."""
+
+    column: np.ndarray  # (m,) always the same
+    shown: np.ndarray  # (m, D)
+    fold: np.ndarray  # (m,)
+    plain: tuple[np.ndarray, np.ndarray]  # (m, D) each; in other columns, anything
+    refined: tuple[np.ndarray, np.ndarray]  # of the mixture, so that those of the head reach it
+
+
 def _measure_widths(
-    task: Task, models: Sequence[Density], known: Known, judged: Judged, scale: float
-) -> Widths:
-    """Return how wide intervals of the mixture must be to hold known cells.
+    task: Task, models: Sequence[Density], fits: Sequence[Fit], view: View
+) -> dict[int, Widths]:
+    """Return how wide intervals of the mixture must be to hold known cells, by column."""
+    at_work = {
+        each.judged.head.column: each
+        for each in fits
+        if each.judged.head.learner is not None and each.judged.left.size
+    }
+    widths = {}
+    for some in _divide(task, list(at_work)):
+        parts = [_find_ends(task, at_work[j], view) for j in some]
+        ends = Ends._make(_join(each) for each in zip(*parts, strict=True))
+        both = np.empty((2, len(ends.column)))
+        for k, model in enumerate(models):
+            out = ends.fold == k
+            for widths_of, (low, high) in zip(both, (ends.plain, ends.refined), strict=True):
+                found = measure_widths(model, ends.shown[out], low[out], high[out])
+                widths_of[out] = found[np.arange(len(found)), ends.column[out]]
+        for j in some:
+            before, after = both[:, ends.column == j]
+            widths[j] = Widths(before, after, _thin(at_work[j].known.weight))
+    return widths
+
+
+def _find_ends(task: Task, fit: Fit, view: View) -> Ends:
+    """Return what intervals of the mixture must reach to hold known cells.
 
     Refined ends are moved, and drawn in by the head's spread: they hold a cell if those of the
     mixture hold what lies as far from its mean as is left of the cell, drawn out by this spread.
     """
-    head, left = judged.head, judged.left
-    some = slice(None, None, -(-len(left) // MOST_MEASURED))
-    rows, mean, std, fold = (known.rows, known.mean, known.std, known.fold)
-    rows, mean, std, fold, left = (each[some] for each in (rows, mean, std, fold, left))
-    j, x = head.column, task.x[rows]
+    (head, left, _), known = fit
+    j, left = head.column, _thin(left)
+    rows, mean, std, fold = map(_thin, (known.rows, known.mean, known.std, known.fold))
+    x = task.x[rows]
     shown = x.copy()
     shown[:, j] = np.nan
     plain = find_ends(task, x)
     drawn_in = draw_in(head, heed(std, head.half))
-    refined = [mean + (scale * left + (end - x)[:, j]) / drawn_in for end in plain]
-    before, after = np.empty(len(x)), np.empty(len(x))
-    for k, model in enumerate(models):
-        out = fold == k
-        before[out] = measure_widths(model, shown[out], *(end[out] for end in plain))[:, j]
-        moved = [shown[out] for _ in refined]
-        for values, end in zip(moved, refined, strict=True):
-            values[:, j] = end[out]
-        after[out] = measure_widths(model, shown[out], *moved)[:, j]
-    return Widths(before, after, known.weight[some])
+    refined = shown.copy(), shown.copy()
+    for values, end in zip(refined, plain, strict=True):
+        values[:, j] = mean + (float(view.scale[j]) * left + (end - x)[:, j]) / drawn_in
+    return Ends(np.full(len(x), j), shown, fold, plain, refined)
 
 
-def _join(parts: Sequence[Any], back: np.ndarray) -> Any:
-    """Return what was said of the rows of each fold as said of the rows in their order."""
+def _thin(values: np.ndarray) -> np.ndarray:
+    """Return every so many of the known cells of a column, if they are too many."""
+    return values[:: -(-len(values) // MOST_MEASURED)]
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    """Return arrays of several parts, or tuples of arrays, one after the other."""
     if isinstance(parts[0], tuple):
-        return tuple(_join(each, back) for each in zip(*parts, strict=True))
-    return np.concatenate(parts)[back]
+        return tuple(_join(each) for each in zip(*parts, strict=True))
+    return np.concatenate(parts)

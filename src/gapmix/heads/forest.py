@@ -51,28 +51,26 @@ def plant(
         amount = target - baseline[0]
     least = planting.least + n // MANY_LEAVES
     most = 2 * max(1, n // least) - 1  # nodes there can be
-    feature, place, left = (np.empty(most, dtype=np.int64) for _ in range(3))
-    value = np.empty((most, len(baseline)))
-    start, parts = [0], []
-    for _ in range(planting.n_trees):
-        n_nodes = load("growing").plant_tree(
-            *(bins, np.arange(n), level, amount, weight, least, DEEPEST),
-            *(rng.random(most * len(varying)),),
-            *(feature, place, left, value),
-        )
-        parts.append([each[:n_nodes].copy() for each in (feature, place, left, value)])
-        start.append(start[-1] + n_nodes)
-    first = np.repeat(start[:-1], np.diff(start))
-    feature, place, left, value = (np.concatenate(each) for each in zip(*parts, strict=True))
+    n_trees = planting.n_trees
+    nodes = np.empty((3, n_trees, most), dtype=np.int64)
+    values, counts = np.empty((n_trees, most, len(baseline))), np.empty(n_trees, dtype=np.int64)
+    chance = rng.random((n_trees, most * len(varying)))
+    load("growing").plant_trees(
+        *(bins, level, amount, weight, least, DEEPEST, chance, *nodes, values, counts)
+    )
+    is_node = np.arange(most) < counts[:, None]
+    (feature, place, left), value = nodes[:, is_node], values[is_node]
+    start = np.concatenate([[0], np.cumsum(counts)])
+    first = np.repeat(start[:-1], counts)
     leaf = left < 0
     feature[~leaf] = varying[feature[~leaf]]
     return Trees(
         baseline,
-        np.array(start, dtype=np.int64),
+        start.astype(np.int64),
         np.where(leaf, 0, feature),
         find_thresholds(binned.edges, feature, place),
         np.where(leaf, LEAF, left + first),
         np.where(leaf, LEAF, left + first + 1),
-        np.where(leaf[:, None], value / planting.n_trees, 0.0),
+        np.where(leaf[:, None], value / n_trees, 0.0),
         np.empty((len(baseline), 0)),
     )

@@ -4,7 +4,16 @@ import numpy as np
 
 from gapmix.kernels import twins
 from gapmix.kernels.compiled import compile_inline, compile_kernel
-from gapmix.kernels.records import BINS, INT, INTS, MATRIX, REAL, REALS
+from gapmix.kernels.records import (
+    BINS,
+    INT,
+    INT_MATRIX,
+    INTS,
+    MATRICES,
+    MATRIX,
+    REAL,
+    REALS,
+)
 from gapmix.kernels.twins import NOISE
 
 
@@ -16,9 +25,7 @@ def _is_smaller(counts, node):  # type: ignore[no-untyped-def]
     return counts[node] < counts[node - 1]
 
 
-@compile_kernel(
-    *(BINS, INT, INTS, REALS, REALS, INT, REAL, INTS, INTS, REALS, INTS), twin=twins.grow_tree
-)
+@compile_kernel(*(BINS, INT, INTS, REALS, REALS, INT, REAL, INTS, INTS, REALS, INTS))
 def grow_tree(bins, n_bins, used, grad, hess, least, penalty, feature, place, value, node):  # type: ignore[no-untyped-def]
     """Set the nodes of a tree, those of k at 2 k + 1 and 2 k + 2, and the node (n,) of each row.
 
@@ -31,12 +38,15 @@ def grow_tree(bins, n_bins, used, grad, hess, least, penalty, feature, place, va
     n_inner = len(feature) // 2
     feature[:] = -1
     node[:] = 0
-    sums = np.zeros((n_inner, p, n_bins, 3))
+    sums = np.empty((n_inner, p, n_bins, 3))
     counts = np.zeros(len(feature), dtype=np.int64)
     counts[0] = n
     first, width = 0, 1  # nodes of a level
     while first < n_inner:
         # Of two children the smaller is added up, and the other is what it leaves of the parent.
+        for k in range(first, first + width):
+            if counts[k] > 0 and (k == 0 or _is_smaller(counts, k)):
+                sums[k] = 0.0
         for i in range(n):
             k = node[i]
             if k >= first and (k == 0 or _is_smaller(counts, k)):
@@ -94,10 +104,58 @@ def grow_tree(bins, n_bins, used, grad, hess, least, penalty, feature, place, va
         value[k] = -sums_of[k, 0] / (sums_of[k, 1] + penalty)
 
 
+@compile_inline
+def _tell(raw, named, told):  # type: ignore[no-untyped-def]
+    """Set `told` to what `raw` says: numbers, or the probability of the second level, or of all."""
+    n, n_outputs = raw.shape
+    if not named:
+        told[:] = raw
+        return
+    for i in range(n):
+        if n_outputs == 1:
+            told[i, 0] = 1.0 / (1.0 + np.exp(-raw[i, 0]))
+            continue
+        top, total = raw[i].max(), 0.0
+        for c in range(n_outputs):
+            told[i, c] = np.exp(raw[i, c] - top)
+            total += told[i, c]
+        for c in range(n_outputs):
+            told[i, c] /= total
+
+
 @compile_kernel(
-    *(BINS, INTS, INTS, REALS, REALS, INT, INT, REALS, INTS, INTS, INTS, MATRIX),
-    twin=twins.plant_tree,
+    *(BINS, INT, INT_MATRIX, MATRIX, REALS, MATRIX, True, INT, REAL, REAL),
+    *(INT_MATRIX, INT_MATRIX, MATRIX),
+    twin=twins.boost_trees,
 )
+def boost_trees(  # type: ignore[no-untyped-def]
+    bins, n_bins, used, own, weight, raw, named, least, penalty, rate, feature, place, value
+):
+    """Grow trees (T, M), one for each output in turn, on what those before leave; see `grow_tree`.
+
+    `own` (n, k) are numbers, or if they are `named`, 1 for the level of a row and 0 for others.
+    `raw` (n, k) is what is told before the first tree, and after the last: of levels log odds.
+    """
+    n, n_outputs = raw.shape
+    grad, hess, node = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
+    told = np.empty((n, n_outputs))
+    for t in range(len(used)):
+        output = t % n_outputs
+        if output == 0:
+            _tell(raw, named, told)
+        for i in range(n):
+            share = told[i, output]
+            grad[i] = weight[i] * (share - own[i, output])
+            hess[i] = weight[i] * (share * (1.0 - share) if named else 1.0)
+        given = feature[t], place[t], value[t], node
+        grow_tree(bins, n_bins, used[t], grad, hess, least, penalty, *given)
+        for k in range(value.shape[1]):
+            value[t, k] *= rate
+        for i in range(n):
+            raw[i, output] += value[t, node[i]]
+
+
+@compile_kernel(*(BINS, INTS, INTS, REALS, REALS, INT, INT, REALS, INTS, INTS, INTS, MATRIX))
 def plant_tree(  # type: ignore[no-untyped-def]
     bins, rows, level, amount, weight, least, depth, chance, feature, place, left, value
 ):
@@ -188,3 +246,21 @@ def plant_tree(  # type: ignore[no-untyped-def]
             n_open += 1
         n_nodes += 2
     return n_nodes
+
+
+@compile_kernel(
+    *(BINS, INTS, REALS, REALS, INT, INT, MATRIX, INT_MATRIX, INT_MATRIX, INT_MATRIX, MATRICES),
+    *(INTS,),
+    twin=twins.plant_trees,
+)
+def plant_trees(  # type: ignore[no-untyped-def]
+    bins, level, amount, weight, least, depth, chance, feature, place, left, value, n_nodes
+):
+    """Grow the trees (T, N) of a forest on all rows, and set their numbers of nodes (T,).
+
+    See `plant_tree`.
+    """
+    for t in range(len(n_nodes)):
+        rows = np.arange(len(bins))
+        given = feature[t], place[t], left[t], value[t]
+        n_nodes[t] = plant_tree(bins, rows, level, amount, weight, least, depth, chance[t], *given)

@@ -6,6 +6,7 @@ They keep the same contract, layout of the factors included, so that either can 
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.special import expit, softmax
 
 from gapmix.kernels.records import Components, Places, Solved, Sums
 from gapmix.plan.layout import LANES, Batches
@@ -339,6 +340,39 @@ def grow_tree(
     value[:] = -sums[0] / (sums[1] + penalty)
 
 
+def boost_trees(
+    bins: np.ndarray,
+    n_bins: int,
+    used: np.ndarray,
+    own: np.ndarray,
+    weight: np.ndarray,
+    raw: np.ndarray,
+    named: bool,
+    least: int,
+    penalty: float,
+    rate: float,
+    feature: np.ndarray,
+    place: np.ndarray,
+    value: np.ndarray,
+) -> None:
+    """Grow trees (T, M), one for each output in turn, on what those before leave."""
+    n, n_outputs = raw.shape
+    node = np.empty(n, dtype=np.int64)
+    for t, features in enumerate(used):
+        output = t % n_outputs
+        if output == 0:
+            told = (
+                raw.copy() if not named else softmax(raw, axis=1) if n_outputs > 1 else expit(raw)
+            )
+        share = told[:, output]
+        grad = weight * (share - own[:, output])
+        hess = weight * (share * (1.0 - share)) if named else weight
+        given = feature[t], place[t], value[t], node
+        grow_tree(bins, n_bins, features, grad, hess, least, penalty, *given)
+        value[t] *= rate
+        raw[:, output] += value[t, node]
+
+
 def plant_tree(
     bins: np.ndarray,
     rows: np.ndarray,
@@ -384,3 +418,24 @@ def plant_tree(
             open_nodes.append((n_nodes, own[goes_left], deep + 1))
             n_nodes += 2
     return n_nodes
+
+
+def plant_trees(
+    bins: np.ndarray,
+    level: np.ndarray,
+    amount: np.ndarray,
+    weight: np.ndarray,
+    least: int,
+    depth: int,
+    chance: np.ndarray,
+    feature: np.ndarray,
+    place: np.ndarray,
+    left: np.ndarray,
+    value: np.ndarray,
+    n_nodes: np.ndarray,
+) -> None:
+    """Grow the trees (T, N) of a forest on all rows, and set their numbers of nodes (T,)."""
+    rows = np.arange(len(bins))
+    for t, drawn in enumerate(chance):
+        given = feature[t], place[t], left[t], value[t]
+        n_nodes[t] = plant_tree(bins, rows, level, amount, weight, least, depth, drawn, *given)
