@@ -231,14 +231,16 @@ def _over_components(
 ) -> np.ndarray:
     """Return what components add up to for the value of each gap, NaN where there is none.
 
-    `add` gets the sum so far, and a component's responsibility, distance and deviation.
+    `add` gets the sum so far, and a component's responsibility, distance and deviation. A gap
+    whose value is NaN is not asked for.
     """
     means = ready.parameters.means
     whole = np.full(layout.x.shape, np.nan)
 
     def add_block(block: Block, row: np.ndarray) -> None:
         completed, resp = _complete(ready, block, spread=True)
-        gap, column = np.nonzero(~expand(block.observed, block))
+        asked = ~expand(block.observed, block) & ~np.isnan(values[row])
+        gap, column = np.nonzero(asked)
         pattern = expand(np.arange(len(block.observed)), block)[gap]
         result, wanted = np.full(len(gap), empty), values[row[gap], column]
         for k, mean in enumerate(means):

@@ -24,6 +24,7 @@ from gapmix.heads.weighing import Judged, Known, weigh
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of a forest that is mixed in
 N_FOLDS = 3
+UNTAUGHT = (None,) * N_FOLDS
 MANY_CELLS = 2_000  # known ones of a column
 MOST_SLOPES = 800  # of the levels of a category together
 
@@ -33,6 +34,7 @@ class Tried(NamedTuple):
 
     learner: Any  # not fitted
     told: np.ndarray  # (m,) or (m, L)
+    models: tuple[Learner | None, ...]  # fitted without each fold, None where that cannot be
     judged: Judged
     share: float = 0.0  # of a forest in what is told
     planting: Planting | None = None  # of this forest
@@ -45,12 +47,12 @@ def fit_head(known: Known, column: int, learners: Learners) -> Judged:
     they could, and they are tried only where it or lines help.
     """
     recipe = _find_recipe(known, learners)
-    first = _find_best(known, recipe.tried, column)
+    first = min((_try(known, each, column) for each in recipe.tried), key=_loss)
     forests = _tell_forests(known, recipe)
     best = _mix(known, first, forests, column)
     promising = len(known.target) < MANY_CELLS or best.judged.head.weight > 0
     if recipe.growth is not None and promising:
-        grown = _try(known, Grown(first.learner, recipe.growth), column)
+        grown = _try(known, Grown(first.learner, recipe.growth), column, first.models)
         best = min(best, _mix(known, grown, forests, column), key=_loss)
     if best.judged.head.weight == 0.0:
         return best.judged
@@ -89,33 +91,20 @@ def is_named(known: Known) -> bool:
     return known.shares.shape[1] > 0
 
 
-def _find_best(known: Known, learners: Sequence[Any], column: int) -> Tried:
-    """Return the best of learners in order: from the middle on, in the direction that gains."""
-    middle = len(learners) // 2
-    best = first = _try(known, learners[middle], column)
-    for others in (learners[middle + 1 :], learners[:middle][::-1]):
-        for learner in others:
-            tried = _try(known, learner, column)
-            if tried.judged.loss >= best.judged.loss:
-                break
-            best = tried
-        if best is not first:
-            break
-    return best
-
-
 def _loss(tried: Tried) -> float:
     return tried.judged.loss
 
 
-def _try(known: Known, learner: Any, column: int) -> Tried:
-    told = tell_others(known, learner)
-    return Tried(learner, told, weigh(known, told, column))
+def _try(
+    known: Known, learner: Any, column: int, first: Sequence[Learner | None] = UNTAUGHT
+) -> Tried:
+    told, models = tell_others(known, learner, first)
+    return Tried(learner, told, models, weigh(known, told, column))
 
 
 def _tell_forests(known: Known, recipe: Recipe) -> list[tuple[Planting, np.ndarray]]:
     """Return the forests of a recipe, not grown, with what each says of rows it has not seen."""
-    return [(each, tell_others(known, each)) for each in recipe.plantings]
+    return [(each, tell_others(known, each)[0]) for each in recipe.plantings]
 
 
 def _mix(
@@ -125,24 +114,33 @@ def _mix(
     mixed = [tried]
     for (planting, forest), share in product(forests, SHARES):
         told = tried.told + share * (forest - tried.told)
-        mixed.append(Tried(tried.learner, told, weigh(known, told, column), share, planting))
+        judged = weigh(known, told, column)
+        mixed.append(tried._replace(told=told, judged=judged, share=share, planting=planting))
     return min(mixed, key=_loss)
 
 
-def tell_others(known: Known, learner: Any) -> np.ndarray:
-    """Return what a learner says of each fold's rows, (m,) or (m, L), learned from the others."""
+def tell_others(
+    known: Known, learner: Any, first: Sequence[Learner | None] = UNTAUGHT
+) -> tuple[np.ndarray, tuple[Learner | None, ...]]:
+    """Return what a learner says of each fold's rows, (m,) or (m, L), learned from the others.
+
+    Also what it learned, for each fold; `first` is what the one below it did.
+    """
     named = is_named(known)
     told = np.zeros(known.shares.shape if named else known.target.shape)
-    for each in range(N_FOLDS):
+    models: list[Learner | None] = []
+    for each, before in enumerate(first):
         out = known.fold == each
         if not _can_learn(known, ~out) or not out.any():
+            models.append(None)
             continue
-        model = _teach(learner, known, ~out)
+        model = _teach(learner, known, ~out, before)
+        models.append(model)
         if named:
             told[out] = predict_levels(model, known.features[out], known.shares.shape[1])
         else:
             told[out] = predict(model, known.features[out])
-    return told
+    return told, tuple(models)
 
 
 def _can_learn(known: Known, rows: np.ndarray) -> bool:
@@ -151,10 +149,10 @@ def _can_learn(known: Known, rows: np.ndarray) -> bool:
     return bool(rows.any()) and (not named or len(np.unique(known.target[rows])) > 1)
 
 
-def _teach(learner: Any, known: Known, rows: np.ndarray) -> Learner:
-    """Return a learner fitted to some rows."""
+def _teach(learner: Any, known: Known, rows: np.ndarray, first: Learner | None = None) -> Learner:
+    """Return a learner fitted to some rows; `first` is one below it that is fitted to them."""
     binned, places = take_bins(known.binned, rows), known.places
     if isinstance(learner, Planting):
         binned = see_only(binned, places.others if learner.alone else places.columns)
     shown = known.features[rows], known.target[rows], known.weight[rows], binned
-    return learn(learner, *shown, named=is_named(known), own=places.own)
+    return learn(learner, *shown, named=is_named(known), own=places.own, first=first)

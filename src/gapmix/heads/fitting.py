@@ -47,7 +47,7 @@ MANY_COLUMNS = 40  # of which only categories have heads: numbers gain little fo
 MANY_ROWS = 2_000  # of which a few are tried first
 PROBES = ((500, 0.004), (1_500, 0.01))  # rows, and the mean gain of error that they must promise
 LEAST_GAIN = 0.005  # that the last of these must promise in a column
-MOST_MEASURED = 2_000  # known cells of a column that calibrate its intervals
+MOST_MEASURED = 500  # known cells of a column that calibrate its intervals
 MOST_CELLS = 5_000_000  # of rows that are filled in one go: 40 MB
 MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
 MOST_TWICE = 1e6  # that have a second round of heads by default: about a second
@@ -309,8 +309,8 @@ class Ends(NamedTuple):
     column: np.ndarray  # (m,) always the same
     shown: np.ndarray  # (m, D)
     fold: np.ndarray  # (m,)
-    plain: tuple[np.ndarray, np.ndarray]  # (m, D) each; in other columns, anything
-    refined: tuple[np.ndarray, np.ndarray]  # of the mixture, so that those of the head reach it
+    plain: tuple[np.ndarray, ...]  # two of them, (m, D); NaN in other columns
+    refined: tuple[np.ndarray, ...]  # of the mixture, so that those of the head reach it
 
 
 def _measure_widths(
@@ -350,12 +350,13 @@ def _find_ends(task: Task, fit: Fit, view: View) -> Ends:
     x = task.x[rows]
     shown = x.copy()
     shown[:, j] = np.nan
-    plain = find_ends(task, x)
+    ends = [each[:, j] for each in find_ends(task, x)]
+    left_out = float(view.scale[j]) * left - x[:, j]
     drawn_in = draw_in(head, heed(std, head.half))
-    refined = shown.copy(), shown.copy()
-    for values, end in zip(refined, plain, strict=True):
-        values[:, j] = mean + (float(view.scale[j]) * left + (end - x)[:, j]) / drawn_in
-    return Ends(np.full(len(x), j), shown, fold, plain, refined)
+    plain, refined = (np.full((2, *x.shape), np.nan) for _ in range(2))
+    plain[:, :, j] = ends
+    refined[:, :, j] = [mean + (end + left_out) / drawn_in for end in ends]
+    return Ends(np.full(len(x), j), shown, fold, tuple(plain), tuple(refined))
 
 
 def _thin(values: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ PENALTIES = (3.0, 30.0, 300.0)  # of slopes, in deviations of the columns
 class Recipe(NamedTuple):
     """What heads of numbers, or of levels, are made of, not fitted."""
 
-    tried: tuple[Any, ...]  # in order; for each column, the best one
+    tried: tuple[Any, ...]  # for each column, the best one
     growth: Growth | None = None  # of trees that are also tried, on top of it
     plantings: tuple[Planting, ...] = ()  # of forests, of which the best is mixed in
 
@@ -104,11 +104,12 @@ def learn(
     *,
     named: bool,
     own: int = 0,
+    first: Learner | None = None,
 ) -> Learner:
     """Return a copy of a learner fitted to features (n, p) and targets (n,), codes if `named`.
 
-    Trees are grown on the features `binned`. The feature `own` says what the mixture fills in: see
-    `_learn_forest`.
+    Trees are grown on the features `binned`, on top of `first` if that is fitted already. The
+    feature `own` says what the mixture fills in: see `_learn_forest`.
     """
     if isinstance(learner, Planting):
         return _learn_forest(features, target, weight, binned, learner, named=named, own=own)
@@ -117,7 +118,9 @@ def learn(
     if isinstance(learner, Constant):
         return _learn_shares(target, weight)
     if isinstance(learner, Grown):
-        lines = learn(learner.first, features, target, weight, binned, named=named)
+        lines = first
+        if lines is None:
+            lines = learn(learner.first, features, target, weight, binned, named=named)
         places = np.searchsorted(lines.levels, target) if named else target
         n_levels = len(lines.levels)
         grown = boost(lines.model, features, binned, places, weight, n_levels, learner.growth)
