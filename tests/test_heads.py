@@ -764,6 +764,12 @@ def test_a_file_holds_heads_without_pickle_and_gives_the_same_bits(pair, mixed_p
         ("forests.value", lambda a: a[:-1], "nodes of forests differ in length"),
         ("forests.left", lambda a: np.where(a >= 0, 0, a), "not behind it"),
         ("forests.n_nodes", lambda a: a * 0, "does not divide"),
+        ("indicators.mean", lambda a: a[:-1], "those of levels among them"),
+        ("indicators.mean", lambda a: a * np.nan, "beyond 1e"),
+        ("indicators.covariance", lambda a: a[0], "must be an array of float64"),
+        ("indicators.covariance", lambda a: -a, "variance is not above 0"),
+        ("indicators.covariance", lambda a: a + np.triu(a), "not symmetric"),
+        ("indicators.covariance", lambda a: 0.0 * a + 1.0, "not positive definite"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -771,10 +777,10 @@ def test_forged_heads_are_refused_with_a_sentence(mixed_pair, name, change, said
     imputer = mixed_pair[3]
     arrays, n_levels = heads_to_arrays(imputer), imputer.mixture_._n_levels
     assert heads_from_arrays(arrays, 4, n_levels).heads[0].column == 0
-    earlier = {name: each for name, each in arrays.items() if name.startswith("heads.")}
+    earlier = {name: each for name, each in arrays.items() if not name.startswith("forests.")}
     earlier["heads.table"] = arrays["heads.table"][:, :5]
     assert {head.half for head in heads_from_arrays(earlier, 4, n_levels).heads} == {0.0}
-    room = "" if name.startswith("forests.") else "heads."
+    room = "" if name.startswith(("forests.", "indicators.")) else "heads."
     arrays[f"{room}{name}"] = change(arrays[f"{room}{name}"])
     with pytest.raises(ModelFileError, match=said):
         heads_from_arrays(arrays, 4, n_levels)

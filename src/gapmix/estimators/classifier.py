@@ -26,8 +26,8 @@ from gapmix.estimators.validation import (
 from gapmix.estimators.warning import warn_codes, warn_of_unknown
 from gapmix.fitting.fitted import Fitted, density_of
 from gapmix.fitting.matrix import are_useful, check_reach, measure_units
-from gapmix.heads.features import make_features
 from gapmix.heads.fitting import fit_heads
+from gapmix.heads.indicators import describe
 from gapmix.heads.learners import choose_learners, predict_levels
 from gapmix.heads.using import Heads
 from gapmix.selection.choose import Wanted, as_chosen, choose
@@ -281,7 +281,8 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         whole = join_classes([each._fitted() for each in self.mixtures_], self.priors_)
         filled = density.fill(density_of(whole, self.n_jobs), x, spread=True)
         (head, learner), *_ = self.heads_.at_work()
-        features = make_features(self.heads_.view, head.column, filled, np.isnan(x))
+        view, seen = self.heads_.view, self.heads_.indicators
+        features = describe(view, seen, head.column, filled, np.isnan(x))
         learned = predict_levels(learner, features, len(self.classes_))
         return np.log(np.maximum((1.0 - head.weight) * np.exp(told) + head.weight * learned, TINY))
 

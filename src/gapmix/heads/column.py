@@ -15,8 +15,10 @@ from gapmix.heads.learners import (
     Grown,
     Learner,
     Learners,
+    Lines,
     Recipe,
     learn,
+    mix_in,
     predict,
     predict_levels,
 )
@@ -38,15 +40,15 @@ class Tried(NamedTuple):
     judged: Judged
     share: float = 0.0  # of a forest in what is told
     planting: Planting | None = None  # of this forest
+    echo: float = 0.0  # share of the Gaussian of indicators in what is told
 
 
-def fit_head(known: Known, column: int, learners: Learners) -> Judged:
-    """Return the head of a column: the best of its learners, also with trees, and a forest.
+def fit_head(known: Known, column: int, recipe: Recipe) -> tuple[Judged, Recipe]:
+    """Return the head of a column, the best of its recipe, and what of the recipe it is made of.
 
     Trees on top of lines take longest to grow. With many cells, a forest would have found what
     they could, and they are tried only where it or lines help.
     """
-    recipe = _find_recipe(known, learners)
     first = min((_try(known, each, column) for each in recipe.tried), key=_loss)
     forests = _tell_forests(known, recipe)
     best = _mix(known, first, forests, column)
@@ -54,14 +56,22 @@ def fit_head(known: Known, column: int, learners: Learners) -> Judged:
     if recipe.growth is not None and promising:
         grown = _try(known, Grown(first.learner, recipe.growth), column, first.models)
         best = min(best, _mix(known, grown, forests, column), key=_loss)
+    best = _mix_echo(known, best, column)
+    used = Recipe(
+        (first.learner,),
+        recipe.growth if isinstance(best.learner, Grown) else None,
+        recipe.plantings[:1] if best.planting is None else (best.planting,),
+    )
     if best.judged.head.weight == 0.0:
-        return best.judged
+        return best.judged, used
     everything = np.ones(len(known.target), dtype=bool)
     learner = _teach(best.learner, known, everything)
     if best.planting is not None:
         more = _teach(best.planting, known, everything)
         learner = learner._replace(forest=more.forest, share=best.share)
-    return best.judged._replace(head=best.judged.head._replace(learner=learner))
+    if best.echo > 0.0:
+        learner = mix_in(learner, _slope_of_echo(known), best.echo)
+    return best.judged._replace(head=best.judged.head._replace(learner=learner)), used
 
 
 def promise_gain(known: Known, column: int, learners: Learners) -> float:
@@ -72,7 +82,7 @@ def promise_gain(known: Known, column: int, learners: Learners) -> float:
     return 1.0 - head.after / head.before if head.before > 0 else 0.0
 
 
-def _find_recipe(known: Known, learners: Learners) -> Recipe:
+def find_recipe(known: Known, learners: Learners) -> Recipe:
     """Return what the head of a column is made of: a forest, if lines would have too many slopes.
 
     The time of logistic regressions goes with the third power of the number of slopes.
@@ -117,6 +127,26 @@ def _mix(
         judged = weigh(known, told, column)
         mixed.append(tried._replace(told=told, judged=judged, share=share, planting=planting))
     return min(mixed, key=_loss)
+
+
+def _mix_echo(known: Known, tried: Tried, column: int) -> Tried:
+    """Return a learner with the best share, which may be none, of what indicators tell."""
+    if known.places.echo is None or not isinstance(tried.learner, Lines | Grown):
+        return tried
+    told = known.features @ _slope_of_echo(known)
+    mixed = [tried]
+    for share in SHARES:
+        both = tried.told + share * (told - tried.told)
+        mixed.append(tried._replace(told=both, judged=weigh(known, both, column), echo=share))
+    return min(mixed, key=_loss)
+
+
+def _slope_of_echo(known: Known) -> np.ndarray:
+    """Return what makes of features how far indicators are from the mixture's mean, (p,)."""
+    slope = np.zeros(known.features.shape[1])
+    if known.places.echo is not None:
+        slope[known.places.own], slope[known.places.echo] = -1.0, 1.0
+    return slope
 
 
 def tell_others(

@@ -63,11 +63,12 @@ def count_features(view: View, column: int) -> int:
 
 
 class Places(NamedTuple):
-    """Which features say what the mixture fills in."""
+    """Which features say what."""
 
-    own: int  # into a column; the first of its levels
+    own: int  # what the mixture fills into a column; the first of its levels
     others: np.ndarray  # (q,) into the other columns
     columns: np.ndarray  # (r,) into all of them
+    echo: int | None = None  # what the Gaussian of indicators does, of numbers
 
 
 def find_places(view: View, column: int) -> Places:

@@ -20,18 +20,24 @@ from gapmix.density.conditional import Filled
 from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted
 from gapmix.heads.bins import Binned, put_in_bins
-from gapmix.heads.column import N_FOLDS, fit_head, promise_gain
+from gapmix.heads.column import N_FOLDS, find_recipe, fit_head, promise_gain
 from gapmix.heads.features import (
     DIGITS,
     View,
     count_features,
     find_places,
     is_category,
-    make_features,
     make_view,
     number_categories,
 )
-from gapmix.heads.learners import Learners
+from gapmix.heads.indicators import (
+    Indicators,
+    can_be_told,
+    count_described,
+    describe,
+    spread_out,
+)
+from gapmix.heads.learners import Learners, Recipe
 from gapmix.heads.using import Heads, draw_in, heed, refine, see, take_rows
 from gapmix.heads.weighing import Judged, Known
 from gapmix.plan.canonical import draw_uniform
@@ -48,12 +54,15 @@ MANY_ROWS = 2_000  # of which a few are tried first
 PROBES = ((500, 0.004), (1_500, 0.01))  # rows, and the mean gain of error that they must promise
 LEAST_GAIN = 0.005  # that the last of these must promise in a column
 MOST_MEASURED = 500  # known cells of a column that calibrate its intervals
+MOST_INDICATORS = 200  # columns: the time of one row goes with their square
+MOST_OF_INDICATORS = 20  # iterations of their Gaussian
+RIDGE_OF_INDICATORS = 2.0  # relative to variances, times columns over rows
 MOST_CELLS = 5_000_000  # of rows that are filled in one go: 40 MB
 MOST_WORK = 2e7  # rows times features times outputs that have trees on top: about ten seconds
-MOST_TWICE = 1e6  # that have a second round of heads by default: about a second
+MOST_TWICE = 2e6  # that have a second round of heads by default: some seconds
 CLEARLY_WORSE = 0.01  # share of the error, or nats: then a second round is left out
 
-_NOTHING, _NO_BINS = np.empty((0, 0)), np.empty((0, 0), dtype=np.uint8)
+_NOTHING, _NO_BINS = np.empty((0, 0)), Binned(np.empty((0, 0), dtype=np.uint8), [])
 
 
 class Widths(NamedTuple):
@@ -68,6 +77,7 @@ class Fit(NamedTuple):
     """The head of a column, and what it leaves of known cells."""
 
     judged: Judged
+    recipe: Recipe  # what it is made of
     known: Known  # without features
 
 
@@ -109,9 +119,10 @@ def fit_heads(
         return Learned(Heads(view, ()), {})
     learners = within_means(learners, task, view, able)
     task, fold = deal(task, rng)
+    whole, without = _fit_indicators(wanted, task, view, fold)
     if learners.probe and len(task.x) > MANY_ROWS:
         model = model_of(fitted, task, wanted.running.n_jobs)._replace(trust=trust)
-        able = _find_promising(task, view, model, fold, learners, able, columns)
+        able = _find_promising(task, view, model, fold, learners, able, columns, without)
         if not able:
             return Learned(Heads(view, ()), {})
     models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
@@ -125,11 +136,13 @@ def fit_heads(
             if first is not None:
                 refined = refine(first, filled, np.isnan(shown.x), models[0].shapes)
                 seen = see(view, j, refined, filled)
-            known = _describe(task, view, fold, j, shown, filled, seen)
+            known = _describe(task, view, fold, j, shown, filled, without, seen)
             if temper is not None:
                 known = known._replace(shares=temper(known.shares))
-            judged = fit_head(known, j, learners)
-            return Fit(judged, known._replace(features=_NOTHING, binned=Binned(_NO_BINS, [])))
+            # What a second round of heads is made of, the first has found.
+            recipe = find_recipe(known, learners) if first is None else recipes[j]
+            judged, used = fit_head(known, j, recipe)
+            return Fit(judged, used, known._replace(features=_NOTHING, binned=_NO_BINS))
 
     def fit_round(first: Heads | None) -> list[Fit]:
         fits: list[Fit] = []
@@ -142,14 +155,15 @@ def fit_heads(
 
     with open_engine(wanted.running.n_jobs) as engine:
         fits, first = fit_round(None), None
-        found = Heads(view, tuple(each.judged.head for each in fits))
+        recipes = {each.judged.head.column: each.recipe for each in fits}
+        found = Heads(view, tuple(each.judged.head for each in fits), indicators=whole)
         if found.at_work() and learners.n_rounds > 1 and columns is None:
             again = fit_round(found)
             if _gain(view, again, fits) > -CLEARLY_WORSE:
                 fits, first = again, found
     heads = tuple(each.judged.head for each in fits)
     widths = _measure_widths(task, models, fits, view) if columns is None else {}
-    return Learned(Heads(view, heads, first), widths)
+    return Learned(Heads(view, heads, first, whole), widths)
 
 
 def _divide(task: Task, columns: Sequence[int]) -> list[list[int]]:
@@ -178,6 +192,7 @@ def _find_promising(
     learners: Learners,
     able: Sequence[int],
     columns: Sequence[int] | None,
+    without: Sequence[Indicators | None],
 ) -> list[int]:
     """Return the columns on which heads promise a gain, judged by a few rows; categories do.
 
@@ -191,7 +206,8 @@ def _find_promising(
         shown = [_hide(few, j, [j] if columns is None else columns) for j in numbers]
         filled = _fill([model], np.zeros(n, dtype=int), shown)
         for j, own, told in zip(numbers, shown, filled, strict=True):
-            gains[j] = promise_gain(_describe(few, view, fold, j, own, told), j, learners)
+            known = _describe(few, view, fold, j, own, told, without)
+            gains[j] = promise_gain(known, j, learners)
         if float(np.mean(list(gains.values()))) < least:
             gains = dict.fromkeys(numbers, 0.0)
             break
@@ -252,6 +268,46 @@ def leave_out(wanted: Wanted, task: Task, fitted: Fitted, fold: np.ndarray) -> l
     return models
 
 
+def _fit_indicators(
+    wanted: Wanted, task: Task, view: View, fold: np.ndarray
+) -> tuple[Indicators | None, list[Indicators | None]]:
+    """Return the Gaussian of indicators of all rows, and for each fold that of the others."""
+    nothing: list[Indicators | None] = [None] * N_FOLDS
+    if not can_be_told(view):
+        return None, nothing
+    x = spread_out(view, task.x)
+    q = x.shape[1]
+    known = ~np.isnan(x)
+    low, high = (np.where(known, x, end) for end in (np.inf, -np.inf))
+    varies = np.flatnonzero(high.max(axis=0) > low.min(axis=0))
+    if q > MOST_INDICATORS or not varies.size:
+        return None, nothing
+    spec = wanted.spec._replace(
+        n_components=1,
+        covariance_type="full",
+        reg_covar=RIDGE_OF_INDICATORS * q / len(x),
+        shrinkage=0.0,
+        mean_shrinkage=0.0,
+        n_init=1,
+        max_iter=MOST_OF_INDICATORS,
+    )
+    alone = wanted._replace(spec=spec, running=wanted.running._replace(verbose=0))
+    rows = Task(x[:, varies], task.weight, [str(j) for j in varies])
+    fitted = fit_size(alone, 1, read_rows(rows, spec), rows)
+    models = [model_of(fitted, rows, 1), *leave_out(alone, rows, fitted, fold)]
+    whole, *without = (_to_indicators(each, varies, q) for each in models)
+    return whole, list(without)
+
+
+def _to_indicators(model: Density, varies: np.ndarray, q: int) -> Indicators:
+    """Return a Gaussian of all indicators; those that do not vary know nothing of the others."""
+    mean, covariance = np.zeros(q), np.eye(q)
+    mean[varies] = model.parameters.means[0]
+    found = model.parameters.covariances[0]
+    covariance[np.ix_(varies, varies)] = 0.5 * (found + found.T)
+    return Indicators(mean, covariance)
+
+
 class Shown(NamedTuple):
     """The rows that show a column, as they are with it hidden."""
 
@@ -285,14 +341,20 @@ def _describe(
     column: int,
     shown: Shown,
     filled: Filled,
+    without: Sequence[Indicators | None],
     seen: Filled | None = None,
 ) -> Known:
     """Return rows as the head of a column sees them, given what the mixture fills into them.
 
-    `seen` is what is filled into the other columns, if that is not the same.
+    `without` are the indicators of each fold, which have not seen its rows; `seen` is what is
+    filled into the other columns, if that is not the same.
     """
-    features = make_features(view, column, filled if seen is None else seen, np.isnan(shown.x))
-    rows, shares = shown.rows, np.empty((len(shown.rows), 0))
+    rows, shares, missing = shown.rows, np.empty((len(shown.rows), 0)), np.isnan(shown.x)
+    features = np.empty((len(rows), count_described(view, without[0], column)))
+    for k, indicators in enumerate(without):
+        own = fold[rows] == k
+        part = take_rows(filled if seen is None else seen, own)
+        features[own] = describe(view, indicators, column, part, missing[own])
     target, std = task.x[rows, column], filled.std[:, column] / view.scale[column]
     if is_category(view, column):
         shares = filled.levels[number_categories(view)[column]]
@@ -300,6 +362,8 @@ def _describe(
         target = np.round((target - filled.mean[:, column]) / view.scale[column], DIGITS)
     mean, weight = filled.mean[:, column], task.weight[rows]
     binned, places = put_in_bins(features, weight), find_places(view, column)
+    if without[0] is not None and not is_category(view, column):
+        places = places._replace(echo=features.shape[1] - 1)
     return Known(rows, mean, features, binned, places, target, shares, std, weight, fold[rows])
 
 
@@ -344,7 +408,7 @@ def _find_ends(task: Task, fit: Fit, view: View) -> Ends:
     Refined ends are moved, and drawn in by the head's spread: they hold a cell if those of the
     mixture hold what lies as far from its mean as is left of the cell, drawn out by this spread.
     """
-    (head, left, _), known = fit
+    (head, left, _), known = fit.judged, fit.known
     j, left = head.column, _thin(left)
     rows, mean, std, fold = map(_thin, (known.rows, known.mean, known.std, known.fold))
     x = task.x[rows]

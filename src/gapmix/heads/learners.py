@@ -121,9 +121,9 @@ def learn(
         lines = first
         if lines is None:
             lines = learn(learner.first, features, target, weight, binned, named=named)
-        places = np.searchsorted(lines.levels, target) if named else target
+        numbers = np.searchsorted(lines.levels, target) if named else target
         n_levels = len(lines.levels)
-        grown = boost(lines.model, features, binned, places, weight, n_levels, learner.growth)
+        grown = boost(lines.model, features, binned, numbers, weight, n_levels, learner.growth)
         return lines._replace(model=grown)
     model, even = clone(learner), bool((weight == weight[0]).all())
     if has_fit_parameter(model, "sample_weight"):
@@ -137,6 +137,20 @@ def learn(
         )
     levels = np.asarray(model.classes_) if named else np.empty(0)
     return Learner(to_trees(model) or model, levels.astype(np.int64))
+
+
+def mix_in(learner: Learner, slope: np.ndarray, share: float) -> Learner:
+    """Return a learner of numbers with slopes (p,) that are not learned, in a share of all."""
+    forest = learner.share * (1.0 - share)
+    model = without_trees(np.zeros(1)) if learner.share == 1.0 else learner.model
+    kept = (1.0 - learner.share) * (1.0 - share) / (1.0 - forest)
+    before = model.slope if model.slope.size else 0.0
+    mixed = model._replace(
+        baseline=kept * model.baseline,
+        value=kept * model.value,
+        slope=kept * before + share / (1.0 - forest) * slope[None],
+    )
+    return learner._replace(model=mixed, share=forest, forest=learner.forest if forest else None)
 
 
 def _learn_lines(

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gapmix.density.conditional import Filled
-from gapmix.heads.features import View, is_category, make_features, number_categories
+from gapmix.heads.features import View, is_category, number_categories
+from gapmix.heads.indicators import Indicators, describe
 from gapmix.heads.learners import Learner, predict, predict_levels
 from gapmix.shapes import Shape
 
@@ -36,6 +37,7 @@ class Heads(NamedTuple):
     view: View
     heads: tuple[Head, ...]  # one for each column that could have one
     first: Heads | None = None  # those that refine what these see of the other columns
+    indicators: Indicators | None = None  # what heads also see, of tables with categories
 
     def at_work(self) -> list[tuple[Head, Learner]]:
         """Return those that change something, with their learners."""
@@ -62,7 +64,7 @@ def refine(
         shown = take_rows(filled, rows)
         if seen is not filled:
             shown = see(heads.view, j, take_rows(seen, rows), shown)
-        features = make_features(heads.view, j, shown, missing[rows])
+        features = describe(heads.view, heads.indicators, j, shown, missing[rows])
         if not is_category(heads.view, j):
             scale = heads.view.scale[j]
             heeded = heed(std[rows, j] / scale, head.half)

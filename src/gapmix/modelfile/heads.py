@@ -2,8 +2,8 @@
 
 `heads.table` has a line for each head, `heads.view` one for each column. What has many parts is
 joined, beside an array of their lengths. Children are numbered within the trees of their head.
-Forests are in arrays of their own, `forests.`, if there are any, and so are heads that heads see
-the filling of, `first.heads.`.
+Forests are in arrays of their own, `forests.`, if there are any, and so are the Gaussian of
+indicators, `indicators.`, and heads that heads see the filling of, `first.heads.`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from gapmix.heads.features import View, count_features, is_category
+from gapmix.heads.features import View, is_category
+from gapmix.heads.indicators import Indicators, count_described
+from gapmix.heads.indicators import find_fault as find_fault_of_indicators
 from gapmix.heads.learners import Learner
 from gapmix.heads.trees import LARGEST, Trees, find_fault, tells_shares
 from gapmix.heads.using import Head, Heads
@@ -31,11 +33,13 @@ OF_FORESTS = (
     *(f"forests.{name}" for name in (*OF_TREES, *NODES)),
     *(f"forests.{name}.lengths" for name in OF_TREES),
 )
-OF_ROUND = OF_HEADS + OF_FORESTS
+OF_INDICATORS = ("indicators.mean", "indicators.covariance")
+OF_ROUND = OF_HEADS + OF_FORESTS + OF_INDICATORS
 FIRST = "first."  # before the names of what the first round has
 HEAD_ARRAYS = (*OF_ROUND, *(FIRST + name for name in OF_ROUND))
 N_NUMBERS = 7  # of a head in `heads.table`; files of earlier versions have 5 or 6
 LARGEST_VALUE = 1e200  # of a column: corrections of it are finite
+MATRICES = ("table", "view", "covariance")
 WHOLE = ("shown", "levels", "n_nodes", "feature", "left", "right")
 
 
@@ -74,7 +78,11 @@ def _round_to_arrays(heads: Heads) -> Arrays:
         **_join_trees("heads", [learner.model for _, learner in at_work]),
     }
     forests = [learner.forest for _, learner in at_work if learner.forest is not None]
-    return {**arrays, **_join_trees("forests", forests)} if forests else arrays
+    if forests:
+        arrays |= _join_trees("forests", forests)
+    if heads.indicators is not None:
+        arrays |= dict(zip(OF_INDICATORS, heads.indicators, strict=True))
+    return arrays
 
 
 def share_of(head: Head) -> float:
@@ -130,14 +138,17 @@ def heads_from_arrays(
 def _round_from_arrays(
     held: Arrays, n_columns: int, n_levels: np.ndarray | None, targets: int
 ) -> Heads:
-    of_forests = set(OF_FORESTS) if set(OF_FORESTS) & set(held) else set()
-    require_same(set(held), {*OF_HEADS, *of_forests}, "heads")
+    optional = {
+        name for room in (OF_FORESTS, OF_INDICATORS) if set(room) & set(held) for name in room
+    }
+    require_same(set(held), {*OF_HEADS, *optional}, "heads")
     for name, array in held.items():
         last = name.partition(".")[2]
         kind = np.int64 if last in WHOLE or last.endswith("lengths") else np.float64
-        if array.dtype != kind or array.ndim != (2 if last in ("table", "view") else 1):
+        if array.dtype != kind or array.ndim != (2 if last in MATRICES else 1):
             raise ModelFileError(f"{name} must be an array of {kind.__name__} of its shape.")
     view = _read_view(held, n_columns, n_levels)
+    indicators = _read_indicators(held, view)
     table = held["heads.table"]
     if table.shape[1] in (5, 6):  # of earlier files: corrections used whole, and no forests
         table = np.pad(table, ((0, 0), (0, N_NUMBERS - table.shape[1])))
@@ -154,14 +165,15 @@ def _round_from_arrays(
         raise ModelFileError(f"The half of a head must be from 0 to {LARGEST:g}.")
     if ((table[:, 6] < 0) | (table[:, 6] > 1)).any():
         raise ModelFileError("The share of a forest must be from 0 to 1.")
-    learners = iter(_read_learners(held, view, table[weights > 0], n_levels))
+    sizes = {j: count_described(view, indicators, j) for j in columns.astype(int).tolist()}
+    learners = iter(_read_learners(held, view, table[weights > 0], n_levels, sizes))
     heads = [
         Head(
             int(column), weight, spread, before, after, next(learners) if weight > 0 else None, half
         )
         for column, weight, spread, before, after, half, _ in table.tolist()
     ]
-    return Heads(view, tuple(heads))
+    return Heads(view, tuple(heads), indicators=indicators)
 
 
 def _split(held: Arrays, name: str, n_parts: int) -> list[np.ndarray]:
@@ -192,10 +204,27 @@ def _read_view(held: Arrays, d: int, n_levels: np.ndarray | None) -> View:
     return View(order.astype(np.int64), center.copy(), scale.copy(), gaps > 0, tuple(shown))
 
 
+def _read_indicators(held: Arrays, view: View) -> Indicators | None:
+    if OF_INDICATORS[0] not in held:
+        return None
+    indicators = Indicators(*(np.ascontiguousarray(held[name]) for name in OF_INDICATORS))
+    fault = find_fault_of_indicators(view, indicators)
+    if fault:
+        raise ModelFileError(f"The indicators of heads cannot be used: {fault}.")
+    return indicators
+
+
 def _read_learners(
-    held: Arrays, view: View, table: np.ndarray, n_levels: np.ndarray | None
+    held: Arrays,
+    view: View,
+    table: np.ndarray,
+    n_levels: np.ndarray | None,
+    sizes: dict[int, int],
 ) -> list[Learner]:
-    """Return the learners of the heads that have some, which these lines of the table are of."""
+    """Return the learners of the heads that have some, which these lines of the table are of.
+
+    `sizes` are the numbers of features of heads, by column.
+    """
     columns, shares = table[:, 0].astype(int).tolist(), table[:, 6].tolist()
     levels = _split(held, "heads.levels", len(columns))
     for codes, j in zip(levels, columns, strict=True):
@@ -206,12 +235,12 @@ def _read_learners(
         elif len(codes):
             raise ModelFileError(f"The head of column {j}, of numbers, cannot tell of levels.")
     n_outputs = [len(codes) if len(codes) > 2 else 1 for codes in levels]
-    models = _read_trees(held, "heads", view, columns, n_outputs, by_turns=True)
+    models = _read_trees(held, "heads", sizes, columns, n_outputs, by_turns=True)
     mixed = [place for place, share in enumerate(shares) if share > 0]
     forests: dict[int, Trees] = {}
     if mixed or OF_FORESTS[0] in held:
         planted = [columns[place] for place in mixed], [max(1, len(levels[p])) for p in mixed]
-        found = _read_trees(held, "forests", view, *planted, by_turns=False)
+        found = _read_trees(held, "forests", sizes, *planted, by_turns=False)
         forests = dict(zip(mixed, found, strict=True))
     return [
         Learner(model, levels[place], forests.get(place), shares[place])
@@ -222,7 +251,7 @@ def _read_learners(
 def _read_trees(
     held: Arrays,
     room: str,
-    view: View,
+    sizes: dict[int, int],
     columns: list[int],
     n_outputs: list[int],
     *,
@@ -253,7 +282,7 @@ def _read_trees(
         shared = slope.reshape(n_outputs[place], -1)
         value = np.ascontiguousarray(value)
         trees = Trees._make([baselines[place], start, *nodes, value, shared])
-        fault = find_fault(trees, count_features(view, j), n_outputs[place])
+        fault = find_fault(trees, sizes[j], n_outputs[place])
         if not fault and width > 1 and not tells_shares(trees):
             fault = "its leaves tell no shares of levels"
         if fault:
