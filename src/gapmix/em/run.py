@@ -39,7 +39,9 @@ INTERRUPTED = "the fit was interrupted; the best parameters so far are kept"
 NOT_FINITE = "The starting parameters give a log-likelihood that is not finite."
 MAX_REPAIRS_PER_COMPONENT = 3
 CREDIT = 10.0  # a proposal is believed to gain at most so many times what the last passes gained
-WARM_UP = 10  # tied iterations that give the covariance and mean that priors shrink to
+WARM_UP = 10  # tied iterations that give the covariance and mean that priors shrink to,
+WARM_UP_OF_MANY = 5  # with many rows for each column,
+MANY_ROWS, MANY_FOR_COLUMN = 2_000, 100
 WARM_UP_OF_MEANS = 2  # and for the mean alone
 
 
@@ -337,7 +339,9 @@ def _with_target(
         return parameters._replace(covariances=structure.pool(parameters.covariances, resp))
 
     parameters = share(start, start.weights)
-    n_passes = WARM_UP if structure.HAS_TARGET else WARM_UP_OF_MEANS
+    n, d = rows.x.shape
+    n_passes = WARM_UP_OF_MANY if n >= max(MANY_ROWS, MANY_FOR_COLUMN * d) else WARM_UP
+    n_passes = n_passes if structure.HAS_TARGET else WARM_UP_OF_MEANS
     for _ in range(n_passes):
         prepared = prepare(solver, parameters)
         sums = e_step(solver, prepared, parameters, rows, engine)
