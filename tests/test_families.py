@@ -538,6 +538,11 @@ def test_blending_what_components_fill_agrees_with_its_twin():
     completing.blend(*given, found)
     twins.blend(*given, wanted)
     assert relative(found, wanted) <= 1e-12
+    pattern, mean = np.sort(rng.integers(0, 3, 9)), rng.standard_normal((9, 5))
+    given += rng.random((4, 3, 5)), pattern, mean
+    for blend_spread, total in ((completing.blend_spread, found), (twins.blend_spread, wanted)):
+        blend_spread(*given, total)
+    assert relative(found, wanted) <= 1e-12
 
 
 def test_a_matrix_without_a_factor_is_named_by_kernel_and_twin():

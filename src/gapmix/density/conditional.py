@@ -115,20 +115,18 @@ def fill(
         log_prob, resp = look(ready.parameters, block, completed.log_density)
         result.log_prob[row] = _to_user_density(log_prob, block, units)
         mean = np.zeros(block.x.shape)
-        given = (np.ascontiguousarray(each) for each in (resp, means, completed.deviation))
+        given = [np.ascontiguousarray(each) for each in (resp, means, completed.deviation)]
         kernels.load("completing").blend(*given, mean)
+        pattern = expand(np.arange(len(block.observed)), block)
         result.resp[row] = resp[:, :n_kept]
         observed = expand(block.observed, block)
         result.mean[row] = np.where(observed, layout.x[row], _in_units(mean, units))
         if spread:
             variance = np.zeros_like(mean)
-            for k in range(len(means)):
-                within = expand(completed.variance[k], block)
-                away = completed.deviation[k] + means[k] - mean
-                variance += resp[:, k, None] * (within + away**2)
+            within = np.ascontiguousarray(completed.variance)
+            kernels.load("completing").blend_spread(*given, within, pattern, mean, variance)
             std = np.where(observed, 0.0, np.sqrt(variance))
             result.std[row] = std if units is None else std * units.scale
-        pattern = expand(np.arange(len(block.observed)), block)
         for j, shape in shaped:
             gap = np.flatnonzero(~observed[:, j])
             within = completed.variance[:, pattern[gap], j]

@@ -27,6 +27,7 @@ from gapmix.heads.weighing import Judged, Known, weigh
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of a forest that is mixed in
 N_FOLDS = 3
 UNTAUGHT = (None,) * N_FOLDS
+PROBING_TREES = 12
 MANY_CELLS = 2_000  # known ones of a column
 MOST_SLOPES = 800  # of the levels of a category together
 
@@ -75,10 +76,12 @@ def fit_head(known: Known, column: int, recipe: Recipe) -> tuple[Judged, Recipe]
 
 
 def promise_gain(known: Known, column: int, learners: Learners) -> float:
-    """Return what share of its error a head of numbers saves, of lines and a forest alone."""
+    """Return what share of its error a head of numbers saves, of lines and a small forest alone."""
     recipe = learners.of_numbers
+    small = tuple(each._replace(n_trees=PROBING_TREES) for each in recipe.plantings)
     lines = _try(known, recipe.tried[len(recipe.tried) // 2], column)
-    head = _mix(known, lines, _tell_forests(known, recipe), column).judged.head
+    forests = _tell_forests(known, recipe._replace(plantings=small))
+    head = _mix(known, lines, forests, column).judged.head
     return 1.0 - head.after / head.before if head.before > 0 else 0.0
 
 

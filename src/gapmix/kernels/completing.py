@@ -232,3 +232,21 @@ def blend(resp, means, deviation, total):  # type: ignore[no-untyped-def]
             if share > NEGLIGIBLE:
                 for j in range(d):
                     total[row, j] += share * (deviation[k, row, j] + means[k, j])
+
+
+@compile_kernel(MATRIX, MATRIX, MATRICES, MATRICES, INTS, MATRIX, MATRIX, twin=twins.blend_spread)
+def blend_spread(resp, means, deviation, variance, pattern, mean, total):  # type: ignore[no-untyped-def]
+    """Add the variance of what components fill about the mean (n, d) of them all to total.
+
+    It is resp (n, K) times their own variance (K, P, d), of the `pattern` (n,) of each row, and the
+    square of their distance from the mean; see `blend`.
+    """
+    n_components, n, d = deviation.shape
+    for k in range(n_components):
+        for row in range(n):
+            share = resp[row, k]
+            if share > NEGLIGIBLE:
+                p = pattern[row]
+                for j in range(d):
+                    away = deviation[k, row, j] + means[k, j] - mean[row, j]
+                    total[row, j] += share * (variance[k, p, j] + away * away)

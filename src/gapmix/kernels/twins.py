@@ -208,6 +208,20 @@ def blend(resp: np.ndarray, means: np.ndarray, deviation: np.ndarray, total: np.
     total += np.einsum("nk,knd->nd", resp, deviation + means[:, None])
 
 
+def blend_spread(
+    resp: np.ndarray,
+    means: np.ndarray,
+    deviation: np.ndarray,
+    variance: np.ndarray,
+    pattern: np.ndarray,
+    mean: np.ndarray,
+    total: np.ndarray,
+) -> None:
+    """Add the variance of what components fill about the mean (n, d) of them all to total."""
+    away = deviation + means[:, None] - mean
+    total += np.einsum("nk,knd->nd", resp, variance[:, pattern] + away**2)
+
+
 def _solutions(batches: Batches, p: int, k: int, solution: np.ndarray) -> np.ndarray:
     """Return the solutions of the rows of pattern p, (r, k), as a view."""
     n_rows = int(batches.start[p + 1] - batches.start[p])
