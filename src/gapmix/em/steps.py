@@ -30,7 +30,7 @@ def look(
         first = categories.find_starts(categories.count_levels(tables))
         log_theta = np.ascontiguousarray(categories.take_logs(tables))
         kernels.load("levels").add_log_levels(block.codes, first, log_theta, joint)
-    log_prob, weights = np.empty(len(block.x)), np.ascontiguousarray(parameters.weights)
+    log_prob, weights = np.empty(joint.shape[1]), np.ascontiguousarray(parameters.weights)
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
     kernels.load("sharing").share_out(joint, weights, log_weights, log_prob)

@@ -17,7 +17,7 @@ from gapmix.heads.using import take_rows
 from gapmix.heads.weighing import Known
 from gapmix.selection.task import Task
 
-MOST_CELLS = 5_000_000  # of rows that are filled in one go: 40 MB
+MOST_CELLS = 2_000_000  # of rows that are filled in one go: 16 MB, and as much for deviations
 
 
 def divide(task: Task, columns: Sequence[int]) -> list[list[int]]:
@@ -45,7 +45,10 @@ def fill_shown(models: Sequence[Density], fold: np.ndarray, shown: Sequence[Show
     """Return what is filled into rows by the mixture of their fold, in one go for all columns."""
     x = np.concatenate([each.x for each in shown])
     own = np.concatenate([fold[each.rows] for each in shown])
-    parts = [density.fill(m, x[own == k], spread=True) for k, m in enumerate(models)]
+    parts = []
+    for k, model in enumerate(models):
+        part = density.fill(model, x[own == k], spread=True)
+        parts.append(part._replace(resp=np.empty((len(part.mean), 0))))  # of no use here, and large
     back = np.argsort(np.argsort(own, kind="stable"), kind="stable")  # from folds to rows
     ends = np.cumsum([len(each.x) for each in shown])[:-1]
     filled = Filled._make(join(each) for each in zip(*parts, strict=True))
