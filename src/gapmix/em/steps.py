@@ -30,7 +30,8 @@ def look(
         first = categories.find_starts(categories.count_levels(tables))
         log_theta = np.ascontiguousarray(categories.take_logs(tables))
         kernels.load("levels").add_log_levels(block.codes, first, log_theta, joint)
-    log_prob, weights = np.empty(joint.shape[1]), np.ascontiguousarray(parameters.weights)
+    # Kernels take what can be written to, which parameters that were mapped from a file cannot.
+    log_prob, weights = np.empty(joint.shape[1]), np.array(parameters.weights)
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
     kernels.load("sharing").share_out(joint, weights, log_weights, log_prob)

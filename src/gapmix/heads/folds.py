@@ -9,7 +9,7 @@ from gapmix.fitting.climb import CollapsedFitError
 from gapmix.fitting.fitted import Fitted
 from gapmix.heads.column import N_FOLDS
 from gapmix.heads.features import View
-from gapmix.heads.indicators import Indicators, can_be_told, spread_out
+from gapmix.heads.indicators import Indicators, can_be_told, count_indicators, spread_out
 from gapmix.plan.canonical import draw_uniform
 from gapmix.selection.choose import Wanted, fit_size
 from gapmix.selection.task import Task, model_of, read_rows
@@ -66,12 +66,13 @@ def fit_indicators(
     known = ~np.isnan(x)
     low, high = (np.where(known, x, end) for end in (np.inf, -np.inf))
     varies = np.flatnonzero(high.max(axis=0) > low.min(axis=0))
-    if q > MOST_INDICATORS or not varies.size:
+    apart = np.repeat(view.order, [count_indicators(view, j) for j in view.order.tolist()])
+    if len(varies) > MOST_INDICATORS or len(set(apart[varies].tolist())) < 2:
         return None, nothing
     spec = wanted.spec._replace(
         n_components=1,
         covariance_type="full",
-        reg_covar=RIDGE_OF_INDICATORS * q / len(x),
+        reg_covar=RIDGE_OF_INDICATORS * len(varies) / len(x),
         shrinkage=0.0,
         mean_shrinkage=0.0,
         n_init=1,
@@ -79,7 +80,10 @@ def fit_indicators(
     )
     alone = wanted._replace(spec=spec, running=wanted.running._replace(verbose=0))
     rows = Task(x[:, varies], task.weight, [str(j) for j in varies])
-    fitted = fit_size(alone, 1, read_rows(rows, spec), rows)
+    try:
+        fitted = fit_size(alone, 1, read_rows(rows, spec), rows)
+    except (CollapsedFitError, ValueError):  # too few rows
+        return None, nothing
     models = [model_of(fitted, rows, 1), *leave_out(alone, rows, fitted, fold)]
     whole, *without = (_to_indicators(each, varies, q) for each in models)
     return whole, list(without)
