@@ -24,7 +24,7 @@ from gapmix.heads.learners import (
 )
 from gapmix.heads.weighing import Judged, Known, weigh
 
-SHARES = (0.25, 0.5, 0.75, 1.0)  # of a forest that is mixed in
+SHARES = (0.25, 0.5, 0.75, 1.0)  # of a forest, or of what indicators tell, that is mixed in
 N_FOLDS = 3
 UNTAUGHT = (None,) * N_FOLDS
 PROBING_TREES = 12
@@ -120,15 +120,20 @@ def _tell_forests(known: Known, recipe: Recipe) -> list[tuple[Planting, np.ndarr
     return [(each, tell_others(known, each)[0]) for each in recipe.plantings]
 
 
+def _blend(known: Known, tried: Tried, other: np.ndarray, share: float, column: int) -> Tried:
+    """Return a learner with a share of what another one says of rows it has not seen."""
+    told = tried.told + share * (other - tried.told)
+    return tried._replace(told=told, judged=weigh(known, told, column))
+
+
 def _mix(
     known: Known, tried: Tried, forests: Sequence[tuple[Planting, np.ndarray]], column: int
 ) -> Tried:
     """Return a learner with the best share of one of the forests, which may be none."""
     mixed = [tried]
     for (planting, forest), share in product(forests, SHARES):
-        told = tried.told + share * (forest - tried.told)
-        judged = weigh(known, told, column)
-        mixed.append(tried._replace(told=told, judged=judged, share=share, planting=planting))
+        both = _blend(known, tried, forest, share, column)
+        mixed.append(both._replace(share=share, planting=planting))
     return min(mixed, key=_loss)
 
 
@@ -136,12 +141,9 @@ def _mix_echo(known: Known, tried: Tried, column: int) -> Tried:
     """Return a learner with the best share, which may be none, of what indicators tell."""
     if known.places.echo is None or not isinstance(tried.learner, Lines | Grown):
         return tried
-    told = known.features @ _slope_of_echo(known)
-    mixed = [tried]
-    for share in SHARES:
-        both = tried.told + share * (told - tried.told)
-        mixed.append(tried._replace(told=both, judged=weigh(known, both, column), echo=share))
-    return min(mixed, key=_loss)
+    echo = known.features @ _slope_of_echo(known)
+    mixed = [_blend(known, tried, echo, share, column)._replace(echo=share) for share in SHARES]
+    return min((tried, *mixed), key=_loss)
 
 
 def _slope_of_echo(known: Known) -> np.ndarray:

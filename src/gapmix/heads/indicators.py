@@ -14,10 +14,10 @@ from gapmix import density
 from gapmix.density import Density
 from gapmix.density.conditional import Filled
 from gapmix.heads.features import DIGITS, View, count_features, is_category, make_features
+from gapmix.heads.trees import LARGEST
 from gapmix.parameters import Parameters
 from gapmix.units import Scaling
 
-LARGEST = 1e50  # standard deviations
 LEAST_ROOT = 1e-5  # of a pivot, beside the variance of its column
 
 

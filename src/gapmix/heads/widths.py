@@ -37,9 +37,9 @@ class Fit(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Known cells of a column, hidden, and between which values intervals must reach."""
+    """Known cells of one or more columns, hidden, and between which values intervals must reach."""
 
-    column: np.ndarray  # (m,) always the same
+    column: np.ndarray  # (m,) which each is of
     shown: np.ndarray  # (m, D)
     fold: np.ndarray  # (m,)
     plain: tuple[np.ndarray, ...]  # two of them, (m, D); NaN in other columns
