@@ -4,6 +4,7 @@ import subprocess
 import sys
 from functools import cache
 
+import mpmath
 import numpy as np
 import oracles
 import pytest
@@ -134,6 +135,7 @@ def test_the_number_of_threads_changes_no_bit(solver, monkeypatch):
 WITHOUT_NUMBA = """
 import sys
 sys.modules["numba"] = None
+import mpmath
 import numpy as np
 from gapmix import GaussianMixture
 from gapmix.kernels import compiled
@@ -448,6 +450,22 @@ def test_shares_of_rows_agree_with_their_twins_and_with_scipy(n, n_components):
         if n:
             kernels.drop_negligible(resp, 1e-20, large)
         np.testing.assert_allclose(large, kept, rtol=1e-12, atol=1e-300)
+
+
+def test_shares_are_right_to_the_last_digits_however_small():
+    # Beside a component of density 1, the share of another is its exponential over 1 and more.
+    away = -np.concatenate([np.linspace(0.0, 707.9, 20_011), np.arange(1.0, 1022.0) * np.log(2.0)])
+    joint = np.vstack([np.zeros_like(away), away])
+    log_prob, weights = np.empty(len(away)), np.ones(2)
+    sharing.share_out(joint, weights, np.zeros(2), log_prob)
+    with mpmath.workdps(40):
+        exact = [mpmath.exp(mpmath.mpf(float(each))) for each in away]
+        wanted = np.array([float(each / (1 + each)) for each in exact])
+    np.testing.assert_allclose(joint[1], wanted, rtol=1e-15)
+    np.testing.assert_allclose(joint[0], 1.0 - wanted, rtol=1e-15)
+    nothing = np.array([[0.0, 0.0, 0.0], [-750.0, -1e300, -np.inf]])
+    sharing.share_out(nothing, weights, np.zeros(2), np.empty(3))
+    assert (nothing == [[1.0], [0.0]]).all()
 
 
 @pytest.mark.parametrize("d", [1, 3, 7, 8, 9, 20, 33, 65])

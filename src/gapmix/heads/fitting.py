@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from gapmix.density import Density
 from gapmix.density.conditional import Filled
@@ -90,10 +90,11 @@ def fit_heads(
             return Learned(Heads(view, ()), {})
     models = [each._replace(trust=trust) for each in leave_out(wanted, task, fitted, fold)]
     hidden = {j: [j] if columns is None else list(columns) for j in able}
+    libraries = ThreadpoolController()  # to look for them takes as long as a small head
 
     def work(given: tuple[int, Shown, Filled], first: Heads | None) -> Fit:
         # Learners have small tables: one thread for each of them, not many for one.
-        with threadpool_limits(1, user_api="openmp"):
+        with libraries.limit(limits=1, user_api="openmp"):
             j, shown, filled = given
             seen = None
             if first is not None:

@@ -20,8 +20,10 @@ if HAS_NUMBA:  # the tiles speak to Numba's compiler
         add_lengths,
         add_products,
         dots,
+        load_narrow,
         load_rows,
         multiply,
+        store_narrow,
         store_rows,
         weigh_row,
     )
@@ -33,11 +35,19 @@ CHUNK = 64  # rows whose products are summed before the sums leave the registers
 
 
 @compile_inline
+def _can_overlap(x, row):  # type: ignore[no-untyped-def]
+    """Tell whether eight numbers from the start of each of eight rows on are within an array."""
+    return (row + LANES - 1) * x.shape[1] + LANES <= x.size
+
+
+@compile_inline
 def _load(x, mean, row, n_rows, z):  # type: ignore[no-untyped-def]
-    """Set z to eight rows less the mean, one in each lane."""
+    """Set z to eight rows less the mean, one in each lane; z has room for eight columns."""
     d = mean.size
     if d >= LANES:
         load_rows(x, mean, z, (row, n_rows - 1))
+    elif _can_overlap(x, row):
+        load_narrow(x, mean, z, (row,))
     else:
         for lane in range(LANES):
             for j in range(d):
@@ -81,7 +91,7 @@ def _collect_rows(places, x, mean, prec, solution):  # type: ignore[no-untyped-d
         for i in range(k):
             j = variables[v + i]
             solution[s + i] = x[row, j] - mean[j]
-    z, y = empty_vectors(d), empty_vectors(d)
+    z, y = empty_vectors(max(d, LANES)), empty_vectors(d)
     line = empty_vectors(d // LANES + 1).reshape(-1)
     for row in range(0, n_rows, LANES):
         n_used = min(LANES, n_rows - row)
@@ -140,7 +150,7 @@ def _complete_rows(places, x, component, solved, rows, log_density):  # type: ig
     mean, root, log_det_all = component
     n_rows, d = rows.shape
     _measure(places, x, mean, solution, log_det, log_density)
-    z, lengths = empty_vectors(d), empty_vectors(1)
+    z, lengths = empty_vectors(max(d, LANES)), empty_vectors(1)
     for row in range(0, n_rows, LANES):
         n_used = min(LANES, n_rows - row)
         _load(x, mean, row, n_rows, z)
@@ -158,6 +168,8 @@ def _complete_rows(places, x, component, solved, rows, log_density):  # type: ig
             log_density[row + lane] = -0.5 * (constant + lengths[0, lane])
         if d >= LANES:
             store_rows(rows, z, (row, n_rows - 1))
+        elif _can_overlap(rows, row):
+            store_narrow(rows, z, (row,))
         else:
             for lane in range(n_used):
                 for j in range(d):

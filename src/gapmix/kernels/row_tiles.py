@@ -39,6 +39,28 @@ def _write_store_rows(x: Writer, z: Writer, row: Value, last: Value) -> None:
             x.store_at(vector, line, j)
 
 
+def _write_load_narrow(x: Writer, mean: Writer, z: Writer, row: Value) -> None:
+    """Write what `_write_load_rows` does for fewer than eight columns; z has room for eight.
+
+    What is read beyond the end of a row is the next one, and does not matter.
+    """
+    d = x.width
+    block = [x.load_at(x.builder.mul(x.add(row, lane), d)) for lane in range(LANES)]
+    for j, vector in enumerate(_transposed(x.builder, block)):
+        center = mean.splat(x.least(integer(j), x.minus(d, 1)))
+        z.store(x.builder.fsub(vector, center), j)
+
+
+def _write_store_narrow(x: Writer, z: Writer, row: Value) -> None:
+    """Write x[row + lane, j] = z[j, lane] for fewer than eight columns.
+
+    What is written beyond the end of a row is overwritten by the next one.
+    """
+    block = [z.load(j) for j in range(LANES)]
+    for lane, vector in enumerate(_transposed(x.builder, block)):
+        x.store_at(vector, x.builder.mul(x.add(row, lane), x.width))
+
+
 def _transposed(builder: Any, block: list[Value]) -> list[Value]:
     """Return the columns of eight vectors: rows and columns change places, by halves, thrice."""
     for step in (1, 2, 4):
@@ -125,5 +147,7 @@ weigh_row = function(2, 2, _write_weigh_row)
 add_products = function(2, 4, for_each_height(_write_add_products, 2 * TILE))
 load_rows = function(3, 2, _write_load_rows)
 store_rows = function(2, 2, _write_store_rows)
+load_narrow = function(3, 1, _write_load_narrow)
+store_narrow = function(2, 1, _write_store_narrow)
 multiply = function(3, 2, for_each_height(_write_multiply, 2 * TILE))
 add_lengths = function(3, 2, for_each_height(_write_add_lengths, 2 * TILE))

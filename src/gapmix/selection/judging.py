@@ -7,7 +7,6 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from gapmix import density
 from gapmix.categories import TINY
@@ -82,8 +81,11 @@ def _weigh(told: Sequence[Told], shares: np.ndarray) -> tuple[np.ndarray, np.nda
     """Return log p(what is shown) under a union (m,), and its parts' shares of rows (S, m)."""
     with np.errstate(divide="ignore"):
         joint = np.log(shares)[:, None] + np.stack([each.log_prob for each in told])
-    log_prob = logsumexp(joint, axis=0)
-    return log_prob, np.exp(joint - log_prob)
+    # `logsumexp` by hand: SciPy's takes five times as long, and there are 66 ways to share.
+    largest = joint.max(axis=0)
+    part = np.exp(joint - largest)
+    total = part.sum(axis=0)
+    return largest + np.log(total), part / total
 
 
 def _unite_levels(told: Sequence[Told], part: np.ndarray) -> tuple[np.ndarray, ...]:

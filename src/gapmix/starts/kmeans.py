@@ -211,9 +211,10 @@ def seed_centers(sample: Sample, n_clusters: int, rng: np.random.Generator) -> n
 
 def distances(sample: Sample, centers: np.ndarray) -> np.ndarray:
     """Return squared distances over observed coordinates, (n, K)."""
-    cross = sample.x @ centers.T
-    squared = (sample.x**2).sum(axis=1)[:, None] - 2.0 * cross + sample.observed @ (centers**2).T
-    return np.maximum(squared, 0.0)
+    squared: np.ndarray = sample.observed @ (centers**2).T
+    squared -= sample.x @ (2.0 * centers.T)
+    squared += (sample.x**2).sum(axis=1)[:, None]
+    return np.maximum(squared, 0.0, out=squared)
 
 
 def _nearest(distance: np.ndarray) -> np.ndarray:
