@@ -21,6 +21,7 @@ from gapmix.units import Scaling
 METHODS = ("kmeans", "k-means++", "random", "random_from_data")
 MAX_SAMPLE = 20_000  # k-means looks at no more rows than this; the moments use all of them
 MAX_LLOYD = 100
+RESTLESS = 0.002  # share of the rows that may still change their cluster at the end
 DIGITS = 9  # of distances: fewer than units and the order of sums can change
 
 
@@ -172,7 +173,7 @@ def cluster(sample: Sample, n_clusters: int, rng: np.random.Generator) -> np.nda
     centers = seed_centers(sample, n_clusters, rng)
     if n_clusters == 1:
         return _means(sample, np.zeros(len(sample.x), dtype=int), 1)
-    labels = np.full(len(sample.x), -1)
+    labels, total = np.full(len(sample.x), -1), float(sample.weight.sum())
     for _ in range(MAX_LLOYD):
         distance = distances(sample, centers)
         new_labels = _nearest(distance)
@@ -181,10 +182,11 @@ def cluster(sample: Sample, n_clusters: int, rng: np.random.Generator) -> np.nda
             away = np.round(distance.min(axis=1), DIGITS)
             farthest = np.argsort(away, kind="stable")[::-1][: empty.size]
             new_labels[farthest] = empty[: farthest.size]
-        if np.array_equal(new_labels, labels):
-            break
+        moved = float(sample.weight @ (new_labels != labels))
         labels = new_labels
         centers = _means(sample, labels, n_clusters)
+        if moved <= RESTLESS * total:
+            break
     return centers
 
 
