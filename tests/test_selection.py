@@ -590,3 +590,16 @@ def test_calibration_has_the_quantiles_of_numpy():
         levels = np.maximum(np.linspace(0.0, 1.0, 201) - 1e-9, 0.0)  # reached but for rounding
         wanted = np.quantile(both, levels, weights=weights, method="inverted_cdf")
         np.testing.assert_array_equal(calibrate_intervals(widths, weight, expected), wanted)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sizes_of_a_few_rows_are_judged_by_numbers(seed):
+    # The rows with hidden cells may show nothing of a column, and so no range to stay within.
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(5, 3))
+    x[rng.random(x.shape) < 0.3] = np.nan
+    x[0] = rng.normal(size=3)
+    imputer = GaussianMixtureImputer(random_state=0).fit(x)
+    told = [(each.loss, each.error, each.log_score) for each in imputer.selection_]
+    assert np.isfinite(told).all()
+    assert imputer.hidden_error_ is None or np.isfinite(imputer.hidden_error_)

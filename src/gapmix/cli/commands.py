@@ -1,12 +1,7 @@
-"""The commands: each makes a request, runs the job and hands back its result.
-
-Jobs need numpy, scikit-learn and polars, which take seconds to import. `Later` is the one place
-that puts this off until a job is run, so that --version, --help and a wrong option answer at once.
-"""
+"""The commands: each makes a request, runs the job and hands back its result."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -14,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from cyclopts import App, Parameter
 
 from gapmix.cli.files import check_files, to_output
+from gapmix.cli.later import Later
 from gapmix.cli.options import (
     COLUMNS,
     HIDDEN,
@@ -36,17 +32,6 @@ from gapmix.cli.options import (
 from gapmix.cli.requests import Fitting, Writing
 from gapmix.cli.screen import Screen
 from gapmix.tables.schema import CallError
-
-
-class Later:
-    """A module that is imported when something of it is first asked for."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self._name), name)
-
 
 if TYPE_CHECKING:
     from gapmix.cli import beginning, drawing, evaluating, filling, looking, reporting, streaming

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gapmix.cli.files import picture_path, telling_of
+from gapmix.cli.later import Later
 from gapmix.cli.reading import OpenTable
 from gapmix.cli.requests import Watch
 from gapmix.estimators.converted import on_matrices
 from gapmix.plan.patterns import find_patterns
-from gapmix.plots.canvas import figure
-from gapmix.plots.filled import plot_convergence, plot_marginals, plot_missing
-from gapmix.plots.gaps import plot_patterns
 from gapmix.storage.atomicfile import Replacement
 from gapmix.tables.schema import CATEGORY, CallError, Note, feature_names, features
 from gapmix.wording import quote
+
+if TYPE_CHECKING:
+    from gapmix import plots
+    from gapmix.plots import canvas
+else:
+    plots, canvas = Later("gapmix.plots"), Later("gapmix.plots.canvas")
 
 MAX_CELLS = 2_000_000  # of the rows that are drawn
 
@@ -26,7 +30,7 @@ def check_folder(folder: Path | None) -> None:
     """Make the folder, or raise an error that says why there can be no pictures."""
     if folder is None:
         return
-    if figure is None:
+    if canvas.figure is None:
         raise CallError('--plots needs matplotlib: pip install "gapmix[plot]"')
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,15 +49,15 @@ def draw_gaps(table: OpenTable, folder: Path, watch: Watch) -> None:
     """Draw where gaps are and which patterns they form."""
     x = _some_rows(table.scan.matrix)
     names = feature_names(table.scan.schema)
-    _save(plot_missing(x, feature_names=names), folder, "missing", watch)
+    _save(plots.plot_missing(x, feature_names=names), folder, "missing", watch)
     patterns = find_patterns(~np.isnan(x))
-    _save(plot_patterns(patterns, feature_names=names), folder, "patterns", watch)
+    _save(plots.plot_patterns(patterns, feature_names=names), folder, "patterns", watch)
 
 
 def draw_fit(table: OpenTable, model: Any, folder: Path, watch: Watch) -> None:
     """Draw how a fit climbed, and what it fills beside what is observed."""
     if len(model.mixture_.history_) > 1:
-        _save(plot_convergence(model.mixture_), folder, "convergence", watch)
+        _save(plots.plot_convergence(model.mixture_), folder, "convergence", watch)
     x = _some_rows(table.scan.matrix)
     gaps = np.isnan(x)
     if (gaps.any(axis=0) & ~gaps.all(axis=0)).any():
@@ -61,7 +65,7 @@ def draw_fit(table: OpenTable, model: Any, folder: Path, watch: Watch) -> None:
         drawn = on_matrices(model).sample(x, random_state=0)[0]
         used = [schema.columns[j] for j in features(schema)]
         levels = {f: column.levels for f, column in enumerate(used) if column.kind == CATEGORY}
-        axes = plot_marginals(x, drawn, feature_names=feature_names(schema), levels=levels)
+        axes = plots.plot_marginals(x, drawn, feature_names=feature_names(schema), levels=levels)
         axes.set_title("Observed values, and one draw of the gaps", fontsize=10, loc="left")
         _save(axes, folder, "filled", watch)
 

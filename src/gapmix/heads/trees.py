@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.extmath import softmax
 
 from gapmix.kernels import load
 
-BOOSTED = (HistGradientBoostingRegressor, HistGradientBoostingClassifier)
 LINEAR = (Ridge, LogisticRegression)
 LARGEST = 1e50  # standard deviations, or log odds, that leaves and slopes may add
 LEAF = -1  # the children of a node that has none
@@ -44,9 +43,7 @@ def to_trees(model: Any) -> Trees | None:
         slope = np.ascontiguousarray(np.atleast_2d(model.coef_))
         baseline = np.broadcast_to(np.asarray(model.intercept_, dtype=float), len(slope)).copy()
         return without_trees(baseline)._replace(slope=slope)
-    if type(model) not in BOOSTED or getattr(model, "is_categorical_", None) is not None:
-        return None
-    if isinstance(model, HistGradientBoostingRegressor) and model.loss != "squared_error":
+    if not _is_boosted(model) or getattr(model, "is_categorical_", None) is not None:
         return None
     each = [tree.nodes for turn in model._predictors for tree in turn]
     start = np.cumsum([0, *map(len, each)])
@@ -67,6 +64,19 @@ def to_trees(model: Any) -> Trees | None:
         nodes["value"].astype(float)[:, None],
         np.empty((len(baseline), 0)),
     )
+
+
+def _is_boosted(model: Any) -> bool:
+    """Tell whether a model has boosted trees that add up to what it predicts.
+
+    Whoever has one has imported its module, which takes as long as all the rest of `heads`.
+    """
+    ensemble = sys.modules.get("sklearn.ensemble")
+    if ensemble is None:
+        return False
+    if type(model) is ensemble.HistGradientBoostingRegressor:
+        return bool(model.loss == "squared_error")
+    return type(model) is ensemble.HistGradientBoostingClassifier
 
 
 def add_up(trees: Trees, x: np.ndarray) -> np.ndarray:

@@ -176,10 +176,13 @@ def find_shares(cells: Hidden, told: Sequence[Told]) -> np.ndarray:
 
 
 def limit(cells: Hidden, mean: np.ndarray) -> np.ndarray:
-    """Return what is filled in, within what is shown of each column, as imputers do."""
+    """Return what is filled in, within what is shown of each column, as imputers do.
+
+    A column of which these rows show nothing has no limits.
+    """
     with np.errstate(all="ignore"):  # columns without any value
         low, high = np.fmin.reduce(cells.shown, axis=0), np.fmax.reduce(cells.shown, axis=0)
-    return np.clip(mean, low, high)
+    return np.fmax(low, np.fmin(high, mean))
 
 
 def find_trust(cells: Hidden, told: Told, alone: Told) -> np.ndarray:
