@@ -70,7 +70,12 @@ def gap_test(marks: Marks) -> Callable[[Any], bool]:
     """Return what tells whether a value of a category is missing."""
 
     def is_gap(value: Any) -> bool:
-        if is_missing(value) or is_mark(value, marks):
+        # First what most cells hold, of which there may be millions.
+        if isinstance(value, str):
+            return is_mark(value, marks)
+        if isinstance(value, float):
+            return value != value or value in marks.numbers
+        if is_missing(value):
             return True
         if isinstance(value, Real) and not isinstance(value, bool):
             return value != value or float(value) in marks.numbers
