@@ -113,12 +113,33 @@ def test_a_mark_that_wipes_out_what_may_be_values_is_warned_of(gapmix, tmp_path)
     assert "Warning: Column 'count'" not in named.err  # as asked
 
 
+def test_levels_that_may_stand_for_gaps_are_named_with_the_option_to_type(gapmix, tmp_path):
+    rng = np.random.default_rng(1)
+    words = [["Unknown", "yes", "no"][i % 3] for i in range(N)]
+    dashes = [["-", "a", "none"][i % 3] for i in range(N)]
+    numbers = ["-" if i % 7 == 1 else str(i * 7 % 23) for i in range(N)]
+    cells_ = np.round(rng.normal(size=(N, 1)), 2)
+    write_rows(tmp_path / "t.csv", cells_, ["x"], words=words, dashes=dashes, numbers=numbers)
+    said = gapmix(tmp_path, "describe", "t.csv").err
+    option = "words=Unknown;dashes=-"
+    assert (
+        "levels like any other: 'Unknown' in 'words', '-' in 'dashes'. If they stand for gaps"
+        in said
+    )
+    assert f"--missing-values '{option}'" in said
+    again = gapmix(tmp_path, "describe", "t.csv", "--missing-values", option)
+    assert "levels like any other" not in again.err
+    filled = gapmix(tmp_path, "impute", "t.csv", "-o", "o.csv", "--missing-values", option, *QUICK)
+    assert "levels like any other" not in filled.err
+    assert "Unknown" not in (tmp_path / "o.csv").read_text()
+
+
 def test_marks_are_read_as_they_are_written():
     names = ["a", "b c", "d=e", "f,g", "h"]
     read = read_missing(("NA, ?", "a,b c=0, -1;d=e=x;f,g=7", "h*=9", " ; "), names)
     own = {0: ("0", "-1"), 1: ("0", "-1"), 2: ("x",), 3: ("7",), 4: ("9",)}
     assert read == (("NA", "?"), own)
-    assert read_missing((write_missing({"a": -9.0, "h": -9.0, "b c": 0.5}),), names) == (
+    assert read_missing((write_missing([("a", -9.0), ("h", -9.0), ("b c", 0.5)]),), names) == (
         (),
         {0: ("-9",), 4: ("-9",), 1: ("0.5",)},
     )

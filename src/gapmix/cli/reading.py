@@ -105,7 +105,7 @@ def note_codes(codes: Mapping[str, Code]) -> list[Note]:
     said = [say_code(code, quote(name)) for name, code in codes.items()]
     more = f" {len(said) - MAX_LISTED} more columns have such values." * (len(said) > MAX_LISTED)
     stands = "it stands for a gap" if len(said) == 1 else "they stand for gaps"
-    option = write_missing({name: code.value for name, code in codes.items()})
+    option = write_missing((name, code.value) for name, code in codes.items())
     return [
         Note(
             f"{' '.join(said[:MAX_LISTED])}{more} If {stands}, give --missing-values '{option}'.",

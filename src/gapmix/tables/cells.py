@@ -22,6 +22,10 @@ USUAL_MARKS = frozenset(
 )
 # In a column of words "none" or "-" may be an answer.
 CATEGORY_MARKS = frozenset(["", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "?"])
+# Levels that hardly anybody means as an answer; in small letters.
+DOUBTFUL_LEVELS = frozenset(
+    ["unknown", "unk", "missing", "not available", "not known", "no data", "n.a.", "-", "--", "."]
+)
 # What everybody writes for a gap; of other marks it is said how often they were taken for one.
 PLAIN_MARKS = frozenset(["", "na", "n/a", "#n/a", "#na", "<na>", "nan", "null"])
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gapmix.estimators.levels import is_numeral
 from gapmix.estimators.marks import WIPED, Marks
 from gapmix.estimators.warning import is_far
-from gapmix.tables.cells import USUAL_MARKS
-from gapmix.tables.schema import USED, CallError, Column, Note, find_columns
+from gapmix.tables.cells import DOUBTFUL_LEVELS, USUAL_MARKS
+from gapmix.tables.schema import CATEGORY, USED, CallError, Column, Note, find_columns
 from gapmix.tables.tally import Tally
 from gapmix.wording import count, list_names, percent, quote
 
@@ -38,12 +38,13 @@ def read_missing(
     return tuple(common), own
 
 
-def write_missing(codes: Mapping[str, float]) -> str:
+def write_missing(codes: Iterable[tuple[str, float | str]]) -> str:
     """Return the text that names codes as gaps of their columns, as the option takes it."""
-    by_code: dict[float, list[str]] = {}
-    for name, code in codes.items():
-        by_code.setdefault(code, []).append(name)
-    return ";".join(f"{','.join(names)}={code:.15g}" for code, names in by_code.items())
+    by_code: dict[str, list[str]] = {}
+    for name, code in codes:
+        text = code if isinstance(code, str) else f"{code:.15g}"
+        by_code.setdefault(text, []).append(name)
+    return ";".join(f"{','.join(names)}={code}" for code, names in by_code.items())
 
 
 def note_marks(
@@ -68,9 +69,30 @@ def note_marks(
     absent = sorted(mark for mark in given - set(found) if mark.lower() not in USUAL_MARKS)
     if absent and new:
         yield Note(f"{OPTION}: no cell holds {' or '.join(map(quote, absent))}.", warning=True)
+    if new:
+        yield from _note_doubtful(columns)
     for column, tally in zip(columns, tallies, strict=True):
         for mark in sorted(given & set(tally.marked)) if column.kind in (*USED, "empty") else ():
             yield from _note_wiped(column, tally, mark, n_rows)
+
+
+def _note_doubtful(columns: Sequence[Column]) -> Iterator[Note]:
+    """Yield what there is to say of levels that may stand for gaps."""
+    doubtful = [
+        (column.name, level)
+        for column in columns
+        if column.kind == CATEGORY
+        for level in column.levels
+        if level.strip().lower() in DOUBTFUL_LEVELS
+    ]
+    if doubtful:
+        listed = [f"{quote(level)} in {quote(name)}" for name, level in doubtful]
+        one = len(listed) == 1
+        yield Note(
+            f"Used as {'a level' if one else 'levels'} like any other: {list_names(listed)}. "
+            f"If {'it stands for a gap' if one else 'they stand for gaps'}, give "
+            f"{OPTION} '{write_missing(doubtful)}'."
+        )
 
 
 def _note_wiped(column: Column, tally: Tally, mark: str, n_rows: int) -> Iterator[Note]:
