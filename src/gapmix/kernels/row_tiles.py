@@ -142,6 +142,12 @@ def _write_dots(m: Writer, z: Writer, y: Writer, *variables: Value) -> None:
         y.store_element(y.sum(total), r)
 
 
+def _write_add_vector(y: Writer, x: Writer, i: Value, j: Value) -> None:
+    """Write y[i] += x[j], both of them eight numbers."""
+    y.store(y.builder.fadd(y.load(i), x.load(j)), i)
+
+
+add_vector = function(2, 2, _write_add_vector)
 dots = function(3, DOT_ROWS, _write_dots)
 weigh_row = function(2, 2, _write_weigh_row)
 add_products = function(2, 4, for_each_height(_write_add_products, 2 * TILE))
