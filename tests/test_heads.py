@@ -896,3 +896,58 @@ def test_the_command_line_refines_evaluates_and_applies_a_refined_model(pair, tm
     scores = {each["method"]: each for each in json.loads(told.out)["scores"]}
     assert len(scores["mixture"]["weights"]) == 4
     assert scores["mixture alone"]["weights"] == []
+
+
+def test_quick_fills_categories_from_the_other_columns_and_numbers_from_categories():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(400, 2))
+    kind = np.array(["low", "mid", "high"])[np.digitize(z[:, 0], [-0.5, 0.5])]
+    shift = np.array([0.0, 4.0, 9.0])[rng.integers(0, 3, 400)]
+    town = np.array(["a", "b", "c"])[np.searchsorted([0.0, 4.0, 9.0], shift)]
+    truth = pd.DataFrame({"x": z[:, 0], "kind": kind, "y": z[:, 1] + shift, "town": town})
+    hidden = rng.random(truth.shape) < 0.15
+    frame = truth.mask(hidden)
+    alone, quick = (
+        GaussianMixtureImputer(effort="quick", refine=asked, random_state=0).fit(frame)
+        for asked in (False, None)
+    )
+    assert alone.heads_ is None
+    wrong, error = [], []
+    for imputer in (alone, quick):
+        filled = imputer.set_output(transform="pandas").transform(frame)
+        told = (filled != truth)[["kind", "town"]].to_numpy()
+        wrong.append(told[hidden[:, [1, 3]]].mean())
+        error.append((filled["y"] - truth["y"])[hidden[:, 2]].std())
+    assert wrong[1] < 0.5 * wrong[0]
+    assert error[1] < 0.8 * error[0]
+    assert {type(head.learner.forest) for head in quick.heads_.heads} == {type(None)}
+    numbers = GaussianMixtureImputer(effort="quick", random_state=0).fit(frame[["x", "y"]])
+    assert numbers.heads_ is None
+
+
+def test_quick_leaves_a_category_alone_that_would_take_minutes(monkeypatch):
+    monkeypatch.setattr(column, "MOST_SLOPES", 5)
+    _, shown, *_ = mixed()
+    imputer = GaussianMixtureImputer(effort="quick", random_state=0).fit(shown)
+    levels = imputer.heads_.view.levels
+    named = [head.learner for head in imputer.heads_.heads if len(levels[head.column])]
+    assert named
+    assert set(named) == {None}
+
+
+@pytest.mark.parametrize("make", [GaussianMixtureRegressor, GaussianMixtureClassifier])
+def test_quick_predicts_from_categories(make):
+    rng = np.random.default_rng(1)
+    town = rng.choice(["a", "b", "c"], 300)
+    y = np.array([0.0, 3.0, -3.0])[np.searchsorted(["a", "b", "c"], town)] + rng.normal(size=300)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "town": town})
+    target = y if make is GaussianMixtureRegressor else np.where(y > 0, "up", "down")
+    quick, alone = (
+        make(effort="quick", refine=asked, random_state=0).fit(frame[:200], target[:200])
+        for asked in (None, False)
+    )
+    assert quick.heads_ is not None
+    assert quick.score(frame[200:], target[200:]) > 0.6
+    assert quick.score(frame[200:], target[200:]) >= alone.score(frame[200:], target[200:])
+    bare = make(effort="quick", random_state=0).fit(frame[["x"]], target)
+    assert bare.heads_ is None

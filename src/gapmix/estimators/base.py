@@ -83,7 +83,7 @@ class MixtureBased(GlanceMixin, BaseEstimator):
         if self.max_components is not None:
             checks.check_positive_int("max_components", self.max_components)
         checks.check_choice("effort", self.effort, EFFORTS)
-        read_refine(self.refine, EFFORTS[self.effort], self.n_components)
+        read_refine(self.refine, EFFORTS[self.effort], self.n_components, mixed=True)
         for name in ("average", *switches):
             checks.check_switch(name, getattr(self, name))
         if not checks.is_auto(self.n_factors):

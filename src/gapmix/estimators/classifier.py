@@ -60,8 +60,9 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         With 'auto', the largest number to try. None leaves it to `effort`: up to 55, or 89 with
         'best', as long as results improve.
     effort : {'quick', 'default', 'best'}, default='default'
-        How much work to spend with 'auto'. 'quick' fits one component. 'best' tries more
-        components on more rows, for more iterations and with three starts, and refines.
+        How much work to spend with 'auto'. 'quick' fits one component, and lines between
+        columns if some are categories. 'best' tries more components on more rows, for more
+        iterations and with three starts, and refines.
     refine : None, 'auto', False or classifier, default=None
         Also learn the classes from rows filled by the mixtures, and mix the probabilities where
         that helps on rows the learner has not seen. None leaves it to `effort`, which with 'auto'
@@ -230,7 +231,8 @@ class GaussianMixtureClassifier(ClassifierMixin, MixtureBased):
         return self
 
     def _fit_heads(self, wanted: Wanted, task: Task, fits: list[Fitted]) -> Heads | None:
-        asked = read_refine(self.refine, wanted.effort, wanted.n_components)
+        mixed = count_levels(self) is not None
+        asked = read_refine(self.refine, wanted.effort, wanted.n_components, mixed=mixed)
         if asked is None:
             return None
         joint = join_classes(fits, self.priors_)

@@ -67,8 +67,9 @@ class GaussianMixtureImputer(OneToOneFeatureMixin, TransformerMixin, CellsMixin)
         With 'auto', the largest number to try. None leaves it to `effort`: up to 55, or 89 with
         'best', as long as results improve.
     effort : {'quick', 'default', 'best'}, default='default'
-        How much work to spend with 'auto'. 'quick' fits one component. 'best' tries more
-        components on more rows, for more iterations and with three starts, and refines.
+        How much work to spend with 'auto'. 'quick' fits one component, and lines between
+        columns if some are categories. 'best' tries more components on more rows, for more
+        iterations and with three starts, and refines.
     refine : None, 'auto', False or estimator, default=None
         Learn the errors of the mixture, column by column, and correct them where that helps on
         cells the learners have not seen. None leaves it to `effort`, which with 'auto' uses small

@@ -14,17 +14,19 @@ from gapmix.heads.learners import can_learn, choose_learners
 from gapmix.heads.using import Heads, move, redraw, refine
 from gapmix.selection.calibration import recalibrate
 from gapmix.selection.choose import Chosen, Wanted
-from gapmix.selection.effort import Effort
+from gapmix.selection.effort import LINES, Effort
 from gapmix.selection.task import Task
 
 
-def read_refine(asked: Any, effort: Effort, n_components: int | str) -> Any:
+def read_refine(asked: Any, effort: Effort, n_components: int | str, *, mixed: bool) -> Any:
     """Return what learners `refine` asks for: those of an effort, one of its own, or None.
 
     Effort is what is spent to find a mixture: one of a given number of components is left alone.
+    `mixed` tells whether a table has categories.
     """
     if asked is None:
-        return effort.refine if n_components == "auto" else None
+        wanted = effort.refine if n_components == "auto" else None
+        return None if wanted == LINES and not mixed else wanted
     if asked is False:
         return None
     if (isinstance(asked, str) and asked == "auto") or can_learn(asked):
@@ -39,7 +41,8 @@ def learn_heads(
     imputer: Any, wanted: Wanted, task: Task, chosen: Chosen
 ) -> tuple[Heads | None, np.ndarray | None]:
     """Return the heads that an imputer asks for, or None, and how intervals are then calibrated."""
-    asked = read_refine(imputer.refine, wanted.effort, wanted.n_components)
+    mixed = task.n_levels is not None
+    asked = read_refine(imputer.refine, wanted.effort, wanted.n_components, mixed=mixed)
     if asked is None or (imputer.use_target and imputer.refine is None):
         return None, chosen.calibration
     if imputer.use_target:

@@ -47,8 +47,9 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         With 'auto', the largest number to try. None leaves it to `effort`: up to 55, or 89 with
         'best', as long as results improve.
     effort : {'quick', 'default', 'best'}, default='default'
-        How much work to spend with 'auto'. 'quick' fits one component. 'best' tries more
-        components on more rows, for more iterations and with three starts, and refines.
+        How much work to spend with 'auto'. 'quick' fits one component, and lines between
+        columns if some are categories. 'best' tries more components on more rows, for more
+        iterations and with three starts, and refines.
     refine : None, 'auto', False or regressor, default=None
         Learn the errors of the mixture, and correct them where that helps on rows the learner has
         not seen. None leaves it to `effort`, which with 'auto' uses small trees and a forest.
@@ -165,7 +166,8 @@ class GaussianMixtureRegressor(RegressorMixin, MixtureBased):
         task = Task(joint, weight, all_names, target_columns=at_end, n_levels=n_levels)
         chosen = choose(wanted, task)
         warn_of_stops(chosen.advice)
-        asked = read_refine(self.refine, wanted.effort, wanted.n_components)
+        mixed = n_levels is not None
+        asked = read_refine(self.refine, wanted.effort, wanted.n_components, mixed=mixed)
         self.heads_ = None
         if asked is not None:
             learners = choose_learners(asked, wanted.seed)

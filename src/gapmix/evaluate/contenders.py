@@ -15,7 +15,7 @@ from gapmix.estimators.refined import read_refine
 from gapmix.estimators.validation import to_matrix
 from gapmix.evaluate.scores import ALONE, OURS
 from gapmix.fitting.progress import counter
-from gapmix.selection.effort import EFFORTS, FEW_TREES
+from gapmix.selection.effort import EFFORTS, FEW_TREES, LINES
 from gapmix.structures import WIDEST
 
 IN_TURN = "iterative"
@@ -63,7 +63,8 @@ def default_imputers(random_state: Any = None, *, mixed: Any = False) -> dict[st
 def beside_itself(imputers: dict[str, Any]) -> dict[str, Any]:
     """Return contenders with the mixture alone before ours, if ours is refined on request."""
     ours = imputers[OURS]
-    if read_refine(ours.refine, EFFORTS[ours.effort], ours.n_components) in (None, FEW_TREES):
+    asked = read_refine(ours.refine, EFFORTS[ours.effort], ours.n_components, mixed=True)
+    if asked in (None, LINES, FEW_TREES):
         return imputers
     rivals = {name: each for name, each in imputers.items() if name != OURS}
     return {**rivals, ALONE: clone(ours).set_params(refine=False), OURS: ours}

@@ -86,7 +86,7 @@ def promise_gain(known: Known, column: int, learners: Learners) -> float:
 
 
 def find_recipe(known: Known, learners: Learners) -> Recipe:
-    """Return what the head of a column is made of: a forest, if lines would have too many slopes.
+    """Return what the head of a column is made of: at most a forest, if slopes would be too many.
 
     The time of logistic regressions goes with the third power of the number of slopes.
     """
@@ -94,7 +94,7 @@ def find_recipe(known: Known, learners: Learners) -> Recipe:
         return learners.of_numbers
     recipe = learners.of_levels
     n_slopes = known.shares.shape[1] * known.features.shape[1]
-    if n_slopes <= MOST_SLOPES or not recipe.plantings:
+    if n_slopes <= MOST_SLOPES or recipe.insists:
         return recipe
     return recipe._replace(tried=(Constant(),), growth=None)
 

@@ -14,7 +14,7 @@ from gapmix.heads.bins import Binned
 from gapmix.heads.boosting import Growth, boost
 from gapmix.heads.forest import Planting, plant
 from gapmix.heads.trees import Trees, add_up, tell_levels, to_trees, without_trees
-from gapmix.selection.effort import FEW_TREES
+from gapmix.selection.effort import FEW_TREES, LINES
 
 PENALTIES = (3.0, 30.0, 300.0)  # of slopes, in deviations of the columns
 
@@ -25,6 +25,7 @@ class Recipe(NamedTuple):
     tried: tuple[Any, ...]  # for each column, the best one
     growth: Growth | None = None  # of trees that are also tried, on top of it
     plantings: tuple[Planting, ...] = ()  # of forests, of which the best is mixed in
+    insists: bool = False  # whether slopes may be so many that they take minutes
 
 
 class Learners(NamedTuple):
@@ -64,9 +65,12 @@ class Learner(NamedTuple):
 
 
 def choose_learners(asked: Any, seed: int) -> Learners:
-    """Return the learners asked for: FEW_TREES, 'auto', or an estimator for numbers or levels."""
+    """Return the learners asked for: LINES, FEW_TREES, 'auto', or an estimator of one kind."""
     lines = tuple(Lines(each) for each in PENALTIES)
     odds = tuple(LogisticRegression(C=1 / each, solver="newton-cholesky") for each in PENALTIES)
+    if isinstance(asked, str) and asked == LINES:
+        middle = len(PENALTIES) // 2
+        return Learners(Recipe((lines[middle],)), Recipe((odds[middle],)), max_rows=2_000)
     few = isinstance(asked, str) and asked == FEW_TREES
     if few:
         growth, planting = Growth(60, 0.15, seed), Planting(30, seed)
@@ -84,8 +88,8 @@ def choose_learners(asked: Any, seed: int) -> Learners:
     if asked.get_params().get("random_state", seed) is None:
         asked.set_params(random_state=seed)
     if is_classifier(asked):
-        return ours._replace(of_levels=Recipe((asked,)))
-    return ours._replace(of_numbers=Recipe((asked,)))
+        return ours._replace(of_levels=Recipe((asked,), insists=True))
+    return ours._replace(of_numbers=Recipe((asked,), insists=True))
 
 
 def can_learn(asked: Any) -> bool:

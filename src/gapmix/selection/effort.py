@@ -36,10 +36,11 @@ class Effort(NamedTuple):
     foresees: bool = True  # whether large sizes are tried only if gains promise one
 
 
+LINES = "lines"  # learners for tables with categories: of numbers, one Gaussian has them
 FEW_TREES = "few trees"  # learners that take about as long as the choice itself
 
 EFFORTS = {
-    "quick": Effort(1, 5_000, Spend(0.2, 10), Spend(0.5, 10), 1),
+    "quick": Effort(1, 5_000, Spend(0.2, 10), Spend(0.5, 10), 1, refine=LINES),
     "default": Effort(55, 5_000, Spend(0.2, 12), Spend(0.5, 8), 1, refine=FEW_TREES),
     "best": Effort(89, 20_000, Spend(30.0, 30), Spend(60.0, 30), 3, refine="auto", foresees=False),
 }
