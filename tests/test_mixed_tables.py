@@ -1,5 +1,7 @@
 """Categories at the door: which columns they are, frames in and out, files, draws, evaluations."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -508,3 +510,26 @@ def test_an_imputer_of_matrices_fills_codes(imputer):
         assert (levels[filled[:, j].astype(int)] == given[0][:, j]).all()
     np.testing.assert_array_equal(std, given[1].astype(float))
     assert imputer.feature_names_in_.tolist() == list(FRAME.columns)
+
+
+def test_texts_among_numbers_are_passed_through_with_a_warning():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    tickets = [f"PC {i}" if i % 4 == 0 else str(7 * i) for i in range(200)]
+    frame = pd.DataFrame({"x": x, "y": x + 0.1 * rng.normal(size=200), "ticket": tickets})
+    frame.loc[::7, "y"] = np.nan
+    as_objects = [int(each) if each.isdecimal() else each for each in tickets]
+    for given in (tickets, as_objects):
+        table = frame.assign(ticket=pd.Series(given, dtype=object))
+        with pytest.warns(UserWarning, match="'ticket' is mostly numbers, but 50 cells of it are"):
+            imputer = GaussianMixtureImputer(1, random_state=0).fit(table)
+        filled = imputer.impute_frame(table)
+        assert filled["ticket"].tolist() == given
+        assert filled["y"].notna().all()
+    slips = frame.assign(ticket=[str(i) for i in range(198)] + ["?", "x"])
+    with pytest.raises(ValueError, match="Row 198, column 'ticket': '\\?' is text, not a number"):
+        GaussianMixtureImputer(1).fit(slips)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mostly_words = frame.assign(ticket=[f"A{i}" if i % 3 else str(i) for i in range(200)])
+        GaussianMixtureImputer(1, random_state=0).fit(mostly_words)

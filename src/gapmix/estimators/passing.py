@@ -19,6 +19,7 @@ from gapmix.estimators.levels import (
     choose_columns,
     columns_of,
     is_frame,
+    is_numeral,
     too_many_levels,
 )
 from gapmix.estimators.marks import gap_test, marks_at, read_marks
@@ -26,6 +27,7 @@ from gapmix.estimators.warning import warn_user
 from gapmix.wording import count, list_names
 
 ID, DATE, TEXT = "id", "date", "text"
+SLIPS = 0.05  # of the values of a column of numbers that may be other texts, which is an error
 NAMES_ROWS = 0.9  # a column with this share of distinct values is an id
 DAY = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ].*)?\s*")
 DAY_LENGTH = 86_400_000_000  # microseconds
@@ -55,6 +57,8 @@ def find_passed(imputer: Any, X: Any) -> dict[Any, str]:
         if kind is None:
             continue
         passed[name] = kind
+        if kind in (ID, TEXT):
+            _warn_of_torn(series, name, is_gap)
         n_gaps = sum(map(is_gap, series.to_list()))
         if n_gaps:
             left.append(f"{name!r} ({WORDS[kind]}; {count(n_gaps, 'gap')} left)")
@@ -94,24 +98,35 @@ def _judge(series: Any, is_gap: Any, *, texts: bool) -> str | None:
     if not texts or series.dtype not in (nw.String, nw.Object, nw.Categorical):
         return None
     values = [value for value in series.to_list() if not is_gap(value)]
-    if not values or not all(isinstance(value, str) for value in values):
+    if not all(isinstance(value, str | float | int) for value in values):
         return None
     distinct = set(values)
-    n_days = sum(bool(DAY.fullmatch(text)) for text in distinct)
+    words = [value for value in distinct if isinstance(value, str)]
+    if not words:
+        return None
+    n_days = sum(bool(DAY.fullmatch(text)) for text in words)
     many = too_many_levels(len(distinct), len(values))
     if n_days == len(distinct) or (many and n_days >= NAMES_ROWS * len(distinct)):
         return DATE
-    if not many or (any(map(_is_number, distinct)) and not are_padded(distinct)):
+    n_others = sum(not is_numeral(text) for text in words)
+    if not many or (n_others <= SLIPS * len(distinct) and not are_padded(words)):
         return None
     return ID if len(distinct) >= NAMES_ROWS * len(values) else TEXT
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _warn_of_torn(series: Any, name: Any, is_gap: Any) -> None:
+    """Warn of a column that is passed through for some texts among many numbers."""
+    values = [value for value in series.to_list() if not is_gap(value)]
+    texts = [value for value in values if isinstance(value, str)]
+    others = [text for text in texts if not is_numeral(text)]
+    if 2 * len(others) <= len(values) and not are_padded(texts):
+        warn_user(
+            f"Column {name!r} is mostly numbers, but {count(len(others), 'cell')} of it "
+            f"{'is text' if len(others) == 1 else 'are texts'}, like {others[0]!r}. It is passed "
+            "through and not used. If texts mark gaps, replace them by NaN, for example with "
+            "pandas.to_numeric(column, errors='coerce'); if it is a category, name it in "
+            "categorical_features."
+        )
 
 
 def _names(X: Any) -> list[Any]:
