@@ -249,3 +249,19 @@ def test_a_frame_is_left_as_it_was():
     before = frame.copy(deep=True)
     fit(frame).impute(frame)
     pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["float16", "float32", "float64", "Float32", "Float64", "Int8", "Int64", "float[pyarrow]"],
+)
+def test_columns_of_pandas_keep_their_types_when_filled(dtype):
+    x = 5.0 * np.random.default_rng(0).normal(size=(40, 2))
+    x[::5, 0] = np.nan
+    x = x.round() if dtype.startswith("Int") else x
+    frame = pd.DataFrame({"a": pd.Series(x[:, 0]).astype(dtype), "b": x[:, 1]})
+    filled = GaussianMixtureImputer(1, random_state=0).fit(frame).impute_frame(frame)
+    assert filled["a"].dtype == frame["a"].dtype
+    assert filled["a"].notna().all()
+    known = frame["a"].notna()
+    assert (filled["a"][known] == frame["a"][known]).all()

@@ -86,6 +86,8 @@ def _fill_column(series: Any, gaps: np.ndarray, filled: np.ndarray) -> Any:
         arrow = series.implementation.to_native_namespace()
         typed = arrow.chunked_array([arrow.array(values, type=native.type)])
         values = nw.from_native(typed, series_only=True)
+    elif isinstance(native.dtype, np.dtype) and native.dtype.kind == "f":
+        values = np.array(values, dtype=native.dtype)  # pandas refuses to round them itself
     return series.scatter(rows.tolist(), values)
 
 
