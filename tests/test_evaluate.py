@@ -551,3 +551,10 @@ def test_regressions_in_turn_are_left_out_of_very_wide_tables():
     compared = {each.imputer for each in hide_and_score(x, n_repeats=1, random_state=0).overall()}
     assert compared == {"mean", "k-NN", "mixture"}
     assert "iterative" in leave_slow(default_imputers(), 500)
+
+
+def test_an_evaluation_is_shown_as_its_summary():
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    found = hide_and_score(x, {"mean": SimpleImputer()}, n_repeats=2)
+    assert repr(found) == found.summary()
+    assert len(repr(found).splitlines()) < 20

@@ -951,3 +951,10 @@ def test_quick_predicts_from_categories(make):
     assert quick.score(frame[200:], target[200:]) >= alone.score(frame[200:], target[200:])
     bare = make(effort="quick", random_state=0).fit(frame[["x"]], target)
     assert bare.heads_ is None
+
+
+def test_heads_are_shown_in_a_line_each():
+    heads = GaussianMixtureImputer(effort="quick", random_state=0).fit(mixed()[1]).heads_
+    lines = repr(heads).splitlines()
+    assert len(lines) == 1 + len(heads.heads)
+    assert lines[1].startswith(f"Head(column={heads.heads[0].column}, weight=")

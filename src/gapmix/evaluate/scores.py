@@ -95,6 +95,10 @@ class Evaluation(NamedTuple):
     cells: tuple[LevelCells, ...] = ()  # hidden cells of categories
     rows: tuple[RowErrors, ...] = ()  # what each imputer missed in each row, each time
 
+    def __repr__(self) -> str:
+        """Return what `summary` does: the records would fill many screens."""
+        return self.summary()
+
     def overall(self) -> tuple[Overall, ...]:
         """Return one record for each imputer, in the order in which they were given."""
         return tuple(_gather(scores) for scores in _group(self.scores, "imputer").values())

@@ -30,6 +30,12 @@ class Head(NamedTuple):
     learner: Learner | None  # None without weight
     half: float = 0.0  # deviation of a cell, in those of the column, of which half is corrected
 
+    def __repr__(self) -> str:
+        """Return what a reader can use: trees would fill many screens."""
+        told = {name: getattr(self, name) for name in ("weight", "before", "after")}
+        shown = ", ".join(f"{name}={value:.3g}" for name, value in told.items())
+        return f"Head(column={self.column}, {shown})"
+
 
 class Heads(NamedTuple):
     """The heads of a table's columns."""
@@ -38,6 +44,10 @@ class Heads(NamedTuple):
     heads: tuple[Head, ...]  # one for each column that could have one
     first: Heads | None = None  # those that refine what these see of the other columns
     indicators: Indicators | None = None  # what heads also see, of tables with categories
+
+    def __repr__(self) -> str:
+        """Return the heads, one on a line."""
+        return "\n".join(["Heads", *map(repr, self.heads)])
 
     def at_work(self) -> list[tuple[Head, Learner]]:
         """Return those that change something, with their learners."""
