@@ -18,12 +18,12 @@ from gapmix.density import Density
 from gapmix.density.conditional import Filled
 from gapmix.fitting.fitted import Fitted
 from gapmix.heads.bins import Binned
-from gapmix.heads.column import find_recipe, fit_head, promise_gain
+from gapmix.heads.column import MOST_SLOPES, find_recipe, fit_head, promise_gain
 from gapmix.heads.features import View, count_features, is_category, make_view
 from gapmix.heads.folds import deal, fit_indicators, leave_out
 from gapmix.heads.indicators import Indicators
 from gapmix.heads.learners import Learners
-from gapmix.heads.looking import Shown, divide, fill_shown, hide_column, look
+from gapmix.heads.looking import Shown, divide, fill_shown, hide_column, look, with_bins
 from gapmix.heads.using import Heads, refine, see
 from gapmix.heads.widths import Fit, Widths, measure_widths
 from gapmix.selection.choose import Wanted
@@ -74,7 +74,7 @@ def fit_heads(
     able = [
         j
         for j in (np.flatnonzero(view.gaps).tolist() if columns is None else columns)
-        if _can_have_head(task, j)
+        if _can_have_head(task, j) and not _takes_too_long(learners, view, j)
     ]
     if learners.probe and len(able) > MANY_COLUMNS:
         able = [j for j in able if is_category(view, j)]
@@ -105,6 +105,8 @@ def fit_heads(
                 known = known._replace(shares=temper(known.shares))
             # What a second round of heads is made of, the first has found.
             recipe = find_recipe(known, learners) if first is None else recipes[j]
+            if recipe.growth is not None or recipe.plantings:
+                known = with_bins(known)
             judged, used = fit_head(known, j, recipe)
             return Fit(judged, used, known._replace(features=_NOTHING, binned=_NO_BINS))
 
@@ -165,7 +167,7 @@ def _find_promising(
         shown = [hide_column(few, j, [j] if columns is None else columns) for j in some]
         filled = fill_shown([model], np.zeros(n, dtype=int), shown)
         for j, own, told in zip(some, shown, filled, strict=True):
-            known = look(few, view, fold, j, own, told, without)
+            known = with_bins(look(few, view, fold, j, own, told, without))
             gains[j] = promise_gain(known, j, learners)
         if float(np.mean([gains[j] for j in some])) < least:
             gains = dict.fromkeys(numbers, 0.0)
@@ -183,6 +185,14 @@ def within_means(learners: Learners, task: Task, view: View, columns: Sequence[i
         return learners
     numbers, levels = (each._replace(growth=None) for each in learners[:2])
     return learners._replace(of_numbers=numbers, of_levels=levels)
+
+
+def _takes_too_long(learners: Learners, view: View, column: int) -> bool:
+    """Tell whether a category has too many slopes, and no forest is there in their place."""
+    recipe, n_levels = learners.of_levels, len(view.levels[column])
+    if recipe.plantings or recipe.insists:
+        return False
+    return n_levels * count_features(view, column) > MOST_SLOPES
 
 
 def _can_have_head(task: Task, column: int) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from gapmix import density
 from gapmix.density import Density
 from gapmix.density.conditional import Filled
-from gapmix.heads.bins import put_in_bins
+from gapmix.heads.bins import Binned, put_in_bins
 from gapmix.heads.features import DIGITS, View, find_places, is_category, number_categories
 from gapmix.heads.indicators import Indicators, count_described, describe
 from gapmix.heads.using import take_rows
@@ -67,6 +67,7 @@ def look(
 ) -> Known:
     """Return rows as the head of a column sees them, given what the mixture fills into them.
 
+    Their features are not in bins, which only trees need: see `with_bins`.
     `without` are the indicators of each fold, which have not seen its rows; `seen` is what is
     filled into the other columns, if that is not the same.
     """
@@ -82,10 +83,15 @@ def look(
     else:
         target = np.round((target - filled.mean[:, column]) / view.scale[column], DIGITS)
     mean, weight = filled.mean[:, column], task.weight[rows]
-    binned, places = put_in_bins(features, weight), find_places(view, column)
+    places, no_bins = find_places(view, column), Binned(np.empty((len(rows), 0), np.uint8), [])
     if without[0] is not None and not is_category(view, column):
         places = places._replace(echo=features.shape[1] - 1)
-    return Known(rows, mean, features, binned, places, target, shares, std, weight, fold[rows])
+    return Known(rows, mean, features, no_bins, places, target, shares, std, weight, fold[rows])
+
+
+def with_bins(known: Known) -> Known:
+    """Return rows with their features in bins, which take longer than lines do."""
+    return known._replace(binned=put_in_bins(known.features, known.weight))
 
 
 def join(parts: Sequence[Any]) -> Any:

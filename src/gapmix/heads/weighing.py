@@ -21,7 +21,7 @@ class Known(NamedTuple):
     rows: np.ndarray  # (m,) their numbers
     mean: np.ndarray  # (m,) what the mixture fills in
     features: np.ndarray  # (m, p)
-    binned: Binned  # the features
+    binned: Binned  # the features, if trees are to see them
     places: Places  # which features say what the mixture fills in
     target: np.ndarray  # (m,) distance from the mixture's mean in standard deviations, or a code
     shares: np.ndarray  # (m, L) what the mixture says of the levels of a category; (m, 0)
