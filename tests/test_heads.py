@@ -958,3 +958,16 @@ def test_heads_are_shown_in_a_line_each():
     lines = repr(heads).splitlines()
     assert len(lines) == 1 + len(heads.heads)
     assert lines[1].startswith(f"Head(column={heads.heads[0].column}, weight=")
+
+
+def test_levels_of_large_tables_have_one_small_forest(monkeypatch):
+    monkeypatch.setattr(fitting, "MOST_WORK", 0)
+    heads = GaussianMixtureImputer(random_state=0).fit(mixed()[1]).heads_
+    forests = [
+        head.learner.forest
+        for head, learner in heads.at_work()
+        if len(heads.view.levels[head.column]) and learner.forest is not None
+    ]
+    assert forests
+    assert {len(forest.start) - 1 for forest in forests} == {15}
+    assert all(len(learner.model.start) == 1 for _, learner in heads.at_work() if learner.model)
