@@ -57,9 +57,10 @@ def find_passed(imputer: Any, X: Any) -> dict[Any, str]:
         if kind is None:
             continue
         passed[name] = kind
+        values = [value for value in series.to_list() if not is_gap(value)]
         if kind in (ID, TEXT):
-            _warn_of_torn(series, name, is_gap)
-        n_gaps = sum(map(is_gap, series.to_list()))
+            _warn_of_torn(values, name)
+        n_gaps = len(series) - len(values)
         if n_gaps:
             left.append(f"{name!r} ({WORDS[kind]}; {count(n_gaps, 'gap')} left)")
     if passed:
@@ -114,9 +115,8 @@ def _judge(series: Any, is_gap: Any, *, texts: bool) -> str | None:
     return ID if len(distinct) >= NAMES_ROWS * len(values) else TEXT
 
 
-def _warn_of_torn(series: Any, name: Any, is_gap: Any) -> None:
+def _warn_of_torn(values: list[Any], name: Any) -> None:
     """Warn of a column that is passed through for some texts among many numbers."""
-    values = [value for value in series.to_list() if not is_gap(value)]
     texts = [value for value in values if isinstance(value, str)]
     others = [text for text in texts if not is_numeral(text)]
     if 2 * len(others) <= len(values) and not are_padded(texts):
