@@ -18,6 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.smalltables import FIT, N, cells, make_rows, write_rows
 
+from gapmix.cli.screen import Screen
+from gapmix.storage.atomicfile import replace_file
+
 
 def digest(folder):
     return {
@@ -133,6 +136,24 @@ def test_ctrl_c_between_draws_tells_what_was_written(tmp_path):
     listed = told.split("Stopped. Only ")[1].split(" had been written")[0].split(", ")
     assert names == {"t.csv", *listed}
     assert all(len(cells(tmp_path / name)) == 2001 for name in names - {"m"})
+
+
+def test_ctrl_c_right_after_a_file_is_in_its_place_does_not_forget_it(tmp_path):
+    old, new, untouched = (tmp_path / name for name in ("old.csv", "new.csv", "untouched.csv"))
+    old.write_text("a\n")
+    untouched.write_text("a\n")
+
+    def write_and_stop():
+        with Screen(quiet=True) as screen:
+            for path in (untouched, old, new):
+                screen.writes(path)
+            for path in (old, new):
+                replace_file(path, [b"b\n"])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        write_and_stop()
+    assert stopped.value.__notes__ == [f"Only {old}, {new} had been written before."]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gapmix.cli.files import picture_path, telling_of
+from gapmix.cli.files import picture_path
 from gapmix.cli.later import Later
 from gapmix.cli.reading import OpenTable
 from gapmix.cli.requests import Watch
@@ -78,6 +78,7 @@ def _some_rows(x: np.ndarray) -> np.ndarray:
 
 def _save(axes: Any, folder: Path, name: str, watch: Watch) -> None:
     path = picture_path(folder, name)
-    with telling_of(path, watch), Replacement(path) as stream:
+    watch.writes(path)
+    with Replacement(path) as stream:
         axes.figure.savefig(stream, format="png", dpi=120)
     watch.note(Note(f"Drawn: {path}"))

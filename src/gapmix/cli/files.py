@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
-from gapmix.cli.requests import Watch, Writing
+from gapmix.cli.requests import Writing
 from gapmix.storage.atomicfile import find_target
 from gapmix.storage.compressed import split_name
 from gapmix.storage.tablefiles import is_parquet
@@ -49,11 +48,11 @@ def check_files(
     With `force`, one output may take the place of the table, which is read to its end before that.
     """
     single = isinstance(writes, Writing) and len({path for _, path in list_targets(writes)}) == 1
-    table = set(_identify(reads["the table"] or "")) if single else set()
+    table = set(identify(reads["the table"] or "")) if single else set()
     owners: dict[object, str] = {}
     for what, place in reads.items():
         for path in _list_files(place):
-            owners.update(dict.fromkeys(_identify(path), f"{what} {quote(str(place))}"))
+            owners.update(dict.fromkeys(identify(path), f"{what} {quote(str(place))}"))
     for option, path in _list_writes(writes, plots):
         if path == Path(STANDARD):
             raise CallError(f"{option}: only tables go to standard output. Name a file.")
@@ -65,7 +64,7 @@ def check_files(
                     f"{option} {quote(str(path))} would become a part of the table in the folder "
                     f"{quote(str(folder))}. Choose another folder."
                 )
-        keys = _identify(path)
+        keys = identify(path)
         taken = next((owners[key] for key in keys if key in owners), None)
         in_place = option == "--output" and not table.isdisjoint(keys)
         if taken is not None and not (force and in_place):
@@ -76,15 +75,14 @@ def check_files(
         owners.update(dict.fromkeys(keys, f"{option} {quote(str(path))}"))
 
 
-@contextmanager
-def telling_of(path: Path | None, watch: Watch) -> Iterator[None]:
-    """Tell who watches that a file was replaced inside, however that ended."""
-    before = None if path is None else _identify(path)
+def identify(path: str | Path) -> list[object]:
+    """Return what tells a file from others: its path with links followed, and its inode."""
+    real = os.path.realpath(path)
     try:
-        yield
-    finally:
-        if path is not None and _identify(path) != before:
-            watch.wrote(path)
+        found = os.stat(real)
+    except (OSError, ValueError):
+        return [real]
+    return [real, (found.st_dev, found.st_ino)]
 
 
 def _list_writes(writes: Files | Writing, plots: Path | None) -> Iterator[tuple[str, Path]]:
@@ -107,16 +105,6 @@ def _list_files(place: str | Path | None) -> Sequence[str | Path]:
     if os.path.isdir(place):
         return [path for path in Path(place).rglob("*") if is_parquet(path)]
     return (place,)
-
-
-def _identify(path: str | Path) -> list[object]:
-    """Return what tells a file from others: its path with links followed, and its inode."""
-    real = os.path.realpath(path)
-    try:
-        found = os.stat(real)
-    except (OSError, ValueError):
-        return [real]
-    return [real, (found.st_dev, found.st_ino)]
 
 
 def _check_target(path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from gapmix.cli.drawing import draw_all
-from gapmix.cli.files import list_targets, telling_of
+from gapmix.cli.files import list_targets
 from gapmix.cli.fitting import FitSummary, fit_imputer, telling
 from gapmix.cli.gaps import Sureness, Unfilled, count_gaps, measure_sureness
 from gapmix.cli.models import apply_to_codes, load_model, marks_of, save_model, schema_of
@@ -274,7 +274,9 @@ def writing_to(
     path: Path | None, names: list[str], dialect: Dialect | None, watch: Watch, *, raw: bool = False
 ) -> Iterator[Sink]:
     """Open where a table goes; a run that fails inside leaves no file."""
-    with telling_of(path, watch), writing(path, names, dialect, raw=raw) as sink:
+    if path is not None:
+        watch.writes(path)
+    with writing(path, names, dialect, raw=raw) as sink:
         yield sink
     if sink.n_guarded:
         watch.note(

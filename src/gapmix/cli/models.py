@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from gapmix.cli.earlier import OneHotModel
-from gapmix.cli.files import telling_of
 from gapmix.cli.requests import Watch
 from gapmix.estimators.converted import as_imputer, on_matrices
 from gapmix.estimators.imputer import GaussianMixtureImputer
@@ -85,8 +84,8 @@ def marks_to_parameter(marks: Marks) -> Any:
 
 def save_model(imputer: GaussianMixtureImputer, path: Path, watch: Watch) -> None:
     """Save a model to a file."""
-    with telling_of(path, watch):
-        save(imputer, path)
+    watch.writes(path)
+    save(imputer, path)
 
 
 def load_model(path: Path) -> GaussianMixtureImputer:

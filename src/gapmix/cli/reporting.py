@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gapmix.cli.drawing import draw_all
-from gapmix.cli.files import telling_of
 from gapmix.cli.fitting import FitSummary, fit_imputer
 from gapmix.cli.gaps import count_gaps
 from gapmix.cli.reading import OpenTable, note_codes, read_table
@@ -93,8 +92,8 @@ def report(
         left=_list_left(schema),
         n_columns=len(schema.columns),
     )
-    with telling_of(output, watch):
-        n_bytes = write_page(subject, output)
+    watch.writes(output)
+    n_bytes = write_page(subject, output)
     n, d = matrix.shape
     return Reported(n, d, n_gaps, (str(output),), n_bytes, summary)
 

@@ -83,5 +83,5 @@ class Watch(Protocol):
     def piece(self, done: int, total: int, what: str = "piece") -> None:
         """Hear how many pieces of the table an iteration has seen, or how far else it is."""
 
-    def wrote(self, path: Path) -> None:
-        """Hear that a file is whole and in its place."""
+    def writes(self, path: Path) -> None:
+        """Hear that a file is about to be written."""

@@ -19,6 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 from rich.text import Text
 
+from gapmix.cli.files import identify
 from gapmix.cli.forecast import FitWork, Forecast
 from gapmix.tables.schema import Note
 from gapmix.wording import clean, count, rough_duration, whole_duration
@@ -71,7 +72,7 @@ class Screen:
         self._fitting = self._stop = False
         self._handler: Any = None
         self._compiling = _Compiling(self)
-        self._written: list[str] = []
+        self._files: dict[Path, list[object]] = {}  # to be written, and what was there before
 
     def __enter__(self) -> Screen:
         try:
@@ -91,8 +92,11 @@ class Screen:
             signal.signal(signal.SIGINT, self._handler)
         KERNELS.removeHandler(self._compiling)
         KERNELS.setLevel(logging.NOTSET)
-        if error is not None and self._written:
-            error.add_note(f"Only {', '.join(self._written)} had been written before.")
+        if error is not None:
+            # Looked up only now: an interrupt may come between a file and any word about it.
+            written = [str(path) for path, old in self._files.items() if identify(path) != old]
+            if written:
+                error.add_note(f"Only {', '.join(written)} had been written before.")
 
     def note(self, note: Note) -> None:
         """Show a note; warnings are shown even when quiet."""
@@ -161,9 +165,9 @@ class Screen:
             self._forecast.hear(self._clock(), done / total)
         self._print_line()
 
-    def wrote(self, path: Path) -> None:
-        """Remember a file, to tell of it if the job ends early."""
-        self._written.append(str(path))
+    def writes(self, path: Path) -> None:
+        """Remember a file, to tell whether it was written if the job ends early."""
+        self._files.setdefault(path, identify(path))
 
     def _print_line(self) -> None:
         """Say now and then how far it is where there is no terminal to draw a bar on."""
