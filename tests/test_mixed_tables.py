@@ -512,6 +512,27 @@ def test_an_imputer_of_matrices_fills_codes(imputer):
     assert imputer.feature_names_in_.tolist() == list(FRAME.columns)
 
 
+@pytest.mark.parametrize("as_objects", [False, True], ids=["texts", "objects"])
+def test_answers_beside_numbers_are_levels(as_objects):
+    rng = np.random.default_rng(0)
+    n_children = rng.integers(4, size=300)
+    answers = [0, 1, 2, "3+"] if as_objects else ["0", "1", "2", "3+"]
+    frame = pd.DataFrame({"x": n_children + 0.2 * rng.normal(size=300)})
+    frame["children"] = pd.Series([answers[i] for i in n_children], dtype=object)
+    holed = frame.copy()
+    holed.loc[::7, "children"] = None
+    with pytest.warns(UserWarning, match=r"'children' has numbers and texts \('3\+'\)") as told:
+        imputer = GaussianMixtureImputer(4, random_state=0).fit(holed)
+    assert len(told) == 1
+    assert imputer.categories_[0].tolist() == answers
+    filled = imputer.impute_frame(holed)["children"]
+    assert {type(value) for value in filled} == {type(value) for value in answers}
+    assert (filled == frame["children"])[::7].mean() > 0.8
+    for marks in ("?", "*", "unknown", "none"):
+        with pytest.raises(ValueError, match="is text, not a number"):
+            GaussianMixtureImputer(1).fit(holed.replace("3+", marks))
+
+
 def test_texts_among_numbers_are_passed_through_with_a_warning():
     rng = np.random.default_rng(0)
     x = rng.normal(size=200)

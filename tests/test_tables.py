@@ -475,7 +475,7 @@ def test_kinds_of_columns_that_are_passed_through(tmp_path):
 
 
 def test_numbers_among_texts_are_numbers_if_asked(tmp_path):
-    cells = ["1", "2.5", "n/k", "", "4", "refused"] * 10
+    cells = ["1", "2.5", "*", "", "4", "unknown"] * 10
     (tmp_path / "in.csv").write_text("a,b\n" + "".join(f"{c},1\n" for c in cells))
     seen = scan(open_table(tmp_path / "in.csv"))
     assert seen.schema.columns[0].kind == "text"
@@ -485,7 +485,41 @@ def test_numbers_among_texts_are_numbers_if_asked(tmp_path):
     column = seen.schema.columns[0]
     assert (column.kind, column.n_missing, column.loose) == ("number", 30, True)
     np.testing.assert_array_equal(seen.matrix[:5, 0], [1, 2.5, np.nan, np.nan, 4])
-    assert "20 cells are not a number ('n/k', 'refused') and count as gaps" in seen.notes[0].text
+    assert "20 cells are not a number ('*', 'unknown') and count as gaps" in seen.notes[0].text
+
+
+@pytest.mark.parametrize(
+    ("decimal", "cells"),
+    [
+        (".", ["0", "1", "2", "3+", ""]),
+        (".", ["none", "some", *map(str, range(11))]),
+        (",", ["0,5", "1,5", "more", ""]),
+    ],
+)
+def test_answers_beside_a_few_numbers_make_a_category(tmp_path, decimal, cells):
+    cells = cells * 20
+    split = ";" if decimal == "," else ","
+    lines = "".join(f"{cell}{split}{i}\n" for i, cell in enumerate(cells))
+    (tmp_path / "in.csv").write_text(f"a{split}b\n{lines}")
+    seen = scan(open_table(tmp_path / "in.csv"))
+    texts = [text for text in dict.fromkeys(cells) if text.isalpha() or "+" in text]
+    assert seen.schema.columns[0].levels == tuple(sorted(set(cells) - {""}))
+    note = seen.notes[-1]
+    assert note.text == (
+        f"Column 'a' has numbers and texts ({', '.join(map(repr, texts))}) and is used as a "
+        "category. Give --numbers 'a' if it should be numbers, with gaps instead of texts."
+    )
+    assert not note.warning
+    seen = scan(open_table(tmp_path / "in.csv"), ["numbers", "use"])
+    assert seen.schema.columns[0].kind == "number"
+
+
+def test_a_slip_among_many_numbers_makes_no_category(tmp_path):
+    cells = [*map(str, range(40)), "4o"]
+    (tmp_path / "in.csv").write_text("a,b\n" + "".join(f"{c},1\n" for c in cells * 3))
+    seen = scan(open_table(tmp_path / "in.csv"))
+    assert seen.schema.columns[0].kind == "text"
+    assert "looks like numbers, but row 41 has '4o'" in seen.notes[0].text
 
 
 def test_a_level_the_model_does_not_know_is_kept():

@@ -16,12 +16,20 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from gapmix.categories import RARE_ROWS
-from gapmix.estimators.marks import Marks, gap_test, marks_at, show
+from gapmix.estimators.marks import (
+    DOUBTFUL_LEVELS,
+    USUAL_MARKS,
+    Marks,
+    gap_test,
+    marks_at,
+    show,
+)
 from gapmix.estimators.warning import warn_user
 from gapmix.wording import Advised, list_names
 
 MOST_LEVELS = 50  # a column of more is not taken for a category unless it is named as one,
 FEW_LEVELS = 10  # nor one of more than so many, if it has
+SLIPS = 0.05  # of the values of a column of numbers that may be other texts by mistake
 LEVELS_PER_ROW = 0.5  # more levels than this for each value: these are names of rows
 
 IsGap = Callable[[Any], bool]
@@ -56,7 +64,21 @@ def find_categories(
         find_levels(X, j, labels[j], gap_test(marks_at(marks, j)), named=named)
         for j in np.flatnonzero(chosen).tolist()
     ]
+    for j, levels in zip(np.flatnonzero(chosen).tolist(), categories, strict=True):
+        if not named and columns_of(X)[j].dtype in (nw.String, nw.Object):
+            _warn_of_answers([str(level) for level in levels.tolist()], labels[j])
     return X, chosen, categories
+
+
+def _warn_of_answers(levels: list[str], label: str) -> None:
+    """Warn of a column of numbers that is a category for the texts among them."""
+    if are_mostly_numbers(levels):
+        texts = [repr(level) for level in levels if not is_numeral(level)]
+        warn_user(
+            f"Column {label} has numbers and texts ({list_names(texts, 3)}) and is used as a "
+            "category. If it should be numbers, replace the texts, for example by "
+            "pandas.to_numeric(column, errors='coerce')."
+        )
 
 
 def find_categorical(X: Any, asked: Any, marks: Marks, d: int) -> np.ndarray:
@@ -114,20 +136,39 @@ def _is_category(series: Any, is_gap: IsGap) -> bool:
     for value in (series.unique() if dtype == nw.String else series).to_list():
         if is_gap(value):
             continue
-        if not isinstance(value, str | bool | np.bool_):
+        if not isinstance(value, str | bool | np.bool_ | int | float):
             return False
         distinct.add(value)
-    texts = [value for value in distinct if isinstance(value, str)]
-    if not distinct or 0 < len(texts) < len(distinct):
-        return False
-    # Numbers written as text are told to be so, with the marks of gaps among them.
-    return not are_numbers(texts)
+    if any(isinstance(value, str) for value in distinct):
+        # Numbers written as text are told to be so, with the marks of gaps among them.
+        return not are_numbers([str(value) for value in distinct])
+    return bool(distinct) and all(isinstance(value, bool | np.bool_) for value in distinct)
 
 
-def are_numbers(texts: Sequence[str]) -> bool:
-    """Tell whether texts are mostly numbers, and not codes that look like these."""
-    mostly = bool(texts) and sum(map(is_numeral, texts)) >= 0.5 * len(texts)
+def are_numbers(texts: Collection[str]) -> bool:
+    """Tell whether distinct texts are numbers, apart from slips and marks of gaps among them.
+
+    Codes such as 02139 are not, nor answers such as 0, 1, 2 and 3+.
+    """
+    return are_mostly_numbers(texts) and not has_answers(texts)
+
+
+def are_mostly_numbers(texts: Collection[str]) -> bool:
+    """Tell whether at least half of some texts are numbers, and not codes that look like these."""
+    mostly = bool(texts) and 2 * sum(map(is_numeral, texts)) >= len(texts)
     return mostly and not are_padded(texts)
+
+
+def has_answers(texts: Collection[str]) -> bool:
+    """Tell whether a few distinct texts, mostly numbers, have others with a meaning among them."""
+    n_answers = sum(not is_numeral(text) and not _marks_gaps(text) for text in texts)
+    return len(texts) <= MOST_LEVELS and n_answers > SLIPS * len(texts)
+
+
+def _marks_gaps(text: str) -> bool:
+    """Tell whether a text among numbers probably stands for a gap."""
+    bare = text.strip().lower()
+    return bare in USUAL_MARKS | DOUBTFUL_LEVELS or not any(map(str.isalnum, bare))
 
 
 def are_padded(texts: Collection[str]) -> bool:

@@ -11,6 +11,14 @@ import numpy as np
 
 from gapmix.estimators.bounds import find_column
 
+# In a column of numbers these can mean nothing else; compared without spaces, in small letters.
+USUAL_MARKS = frozenset(
+    ["", "na", "n/a", "#n/a", "#na", "<na>", "nan", "null", "nil", "none", "?", ".", "-", "--"]
+)
+# Levels that hardly anybody means as an answer; in small letters.
+DOUBTFUL_LEVELS = frozenset(
+    ["unknown", "unk", "missing", "not available", "not known", "no data", "n.a.", "-", "--", "."]
+)
 WIPED = 0.2  # a mark for all columns that takes this share of one is probably a value there
 
 

@@ -15,6 +15,7 @@ import narwhals as nw
 import numpy as np
 
 from gapmix.estimators.levels import (
+    SLIPS,
     are_padded,
     choose_columns,
     columns_of,
@@ -27,7 +28,6 @@ from gapmix.estimators.warning import warn_user
 from gapmix.wording import count, list_names
 
 ID, DATE, TEXT = "id", "date", "text"
-SLIPS = 0.05  # of the values of a column of numbers that may be other texts, which is an error
 NAMES_ROWS = 0.9  # a column with this share of distinct values is an id
 DAY = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ].*)?\s*")
 DAY_LENGTH = 86_400_000_000  # microseconds

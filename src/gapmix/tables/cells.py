@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapmix.estimators.marks import Marks
+from gapmix.estimators.marks import USUAL_MARKS, Marks
 from gapmix.tables.dialect import TableError
 
 pl: Any
@@ -16,16 +16,8 @@ try:
 except ImportError:
     pl = None
 
-# In a column of numbers these can mean nothing else; compared without spaces, in small letters.
-USUAL_MARKS = frozenset(
-    ["", "na", "n/a", "#n/a", "#na", "<na>", "nan", "null", "nil", "none", "?", ".", "-", "--"]
-)
 # In a column of words "none" or "-" may be an answer.
 CATEGORY_MARKS = frozenset(["", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "?"])
-# Levels that hardly anybody means as an answer; in small letters.
-DOUBTFUL_LEVELS = frozenset(
-    ["unknown", "unk", "missing", "not available", "not known", "no data", "n.a.", "-", "--", "."]
-)
 # What everybody writes for a gap; of other marks it is said how often they were taken for one.
 PLAIN_MARKS = frozenset(["", "na", "n/a", "#n/a", "#na", "<na>", "nan", "null"])
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gapmix.estimators.levels import is_numeral
-from gapmix.estimators.marks import WIPED, Marks
+from gapmix.estimators.marks import DOUBTFUL_LEVELS, USUAL_MARKS, WIPED, Marks
 from gapmix.estimators.warning import is_far
-from gapmix.tables.cells import DOUBTFUL_LEVELS, USUAL_MARKS
 from gapmix.tables.schema import CATEGORY, USED, CallError, Column, Note, find_columns
 from gapmix.tables.tally import Tally
 from gapmix.wording import count, list_names, percent, quote

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapmix.estimators.levels import are_padded
+from gapmix.estimators.levels import are_padded, is_numeral
 from gapmix.estimators.marks import Marks
 from gapmix.tables.cells import add_marks
 from gapmix.tables.dialect import TableError
@@ -41,7 +41,9 @@ from gapmix.tables.tally import (
     look,
     look_at_levels,
     looks_like_numbers,
+    mixes_numbers,
     to_column,
+    with_point,
 )
 from gapmix.wording import count, list_names, quote
 
@@ -172,6 +174,8 @@ def _notes(source: Source, columns: list[Column], tallies: list[Tally], decimal:
             notes.append(_note_dressed(column, dressed))
         elif column.kind == CATEGORY and tally.role == "use" and is_coded(tally):
             notes.append(_note_coded(column, tally))
+        elif column.kind == CATEGORY and tally.role == "use" and mixes_numbers(tally, decimal):
+            notes.append(_note_answers(column, tally, decimal))
         elif column.kind == TEXT and tally.codes and looks_like_numbers(tally, decimal):
             notes.append(_note_numbers(column, tally))
         elif column.kind in (ID, DATE, TEXT):
@@ -243,6 +247,15 @@ def _note_coded(column: Column, tally: Tally) -> Note:
         f"Column {quote(column.name)} has numbers with leading zeros, as in {quote(padded)}. These "
         f"are taken as codes, so the column is a category. Give --numbers {quote(column.name)} if "
         "they are numbers."
+    )
+
+
+def _note_answers(column: Column, tally: Tally, decimal: str) -> Note:
+    texts = [quote(text) for text in tally.codes if not is_numeral(with_point(text, decimal))]
+    return Note(
+        f"Column {quote(column.name)} has numbers and texts ({list_names(texts, 3)}) and is used "
+        f"as a category. Give --numbers {quote(column.name)} if it should be numbers, with gaps "
+        "instead of texts."
     )
 
 

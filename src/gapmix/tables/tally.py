@@ -9,7 +9,14 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from gapmix.estimators.levels import MOST_LEVELS, are_padded, is_numeral, too_many_levels
+from gapmix.estimators.levels import (
+    MOST_LEVELS,
+    are_mostly_numbers,
+    are_numbers,
+    are_padded,
+    has_answers,
+    too_many_levels,
+)
 from gapmix.estimators.marks import NO_MARKS, Marks
 from gapmix.estimators.passing import DAY, NAMES_ROWS
 from gapmix.kinds import LARGEST_WHOLE
@@ -46,7 +53,6 @@ try:
 except ImportError:
     pl = None
 
-MOSTLY = 0.5  # distinct texts of which this share are numbers are probably meant as numbers
 MAX_COUNTED = 10_000  # distinct texts, after which they are no longer counted
 OTHER_TYPES = (nw.Binary, nw.Duration, nw.Time, nw.Unknown)  # that texts are not made of
 
@@ -337,10 +343,18 @@ def looks_like_numbers(tally: Tally, decimal: str) -> bool:
     """Tell whether texts are numbers for the most part, with something else among them."""
     if is_coded(tally):
         return False
-    n_numbers = sum(
-        is_numeral(text.replace(",", ".") if decimal == "," else text) for text in tally.codes
-    )
-    return n_numbers >= MOSTLY * len(tally.codes)
+    return are_numbers([with_point(text, decimal) for text in tally.codes])
+
+
+def mixes_numbers(tally: Tally, decimal: str) -> bool:
+    """Tell whether levels are numbers for the most part, and answers such as 3+ beside them."""
+    texts = [with_point(text, decimal) for text in tally.codes]
+    return are_mostly_numbers(texts) and has_answers(texts)
+
+
+def with_point(text: str, decimal: str) -> str:
+    """Return a text with a point where numbers have their decimal comma."""
+    return text.replace(",", ".") if decimal == "," else text
 
 
 def is_coded(tally: Tally) -> bool:
