@@ -533,6 +533,12 @@ def test_answers_beside_numbers_are_levels(as_objects):
             GaussianMixtureImputer(1).fit(holed.replace("3+", marks))
 
 
+def test_a_table_of_names_only_is_an_error_that_lists_them():
+    frame = pd.DataFrame({"country": [f"land {i}" for i in range(30)], "born": ["1999-12-31"] * 30})
+    with pytest.raises(ValueError, match="no column to learn from: 'country' .*, 'born' .dates.*"):
+        GaussianMixtureImputer().fit(frame)
+
+
 def test_texts_among_numbers_are_passed_through_with_a_warning():
     rng = np.random.default_rng(0)
     x = rng.normal(size=200)

@@ -63,6 +63,12 @@ def find_passed(imputer: Any, X: Any) -> dict[Any, str]:
         n_gaps = len(series) - len(values)
         if n_gaps:
             left.append(f"{name!r} ({WORDS[kind]}; {count(n_gaps, 'gap')} left)")
+    if 0 < len(names) == len(passed):
+        listed = [f"{name!r} ({WORDS[kind]})" for name, kind in passed.items()]
+        raise ValueError(
+            f"X has no column to learn from: {list_names(listed, 8)}. To use a column as a "
+            "category, name it in categorical_features."
+        )
     if passed:
         _refuse_numbers(imputer, names, passed)
     if left:
