@@ -33,7 +33,7 @@ from gapmix.structures.mixtures import factor
 
 SUMS_DIAGONAL = False
 # Digits against time, see docs/method.md and `python -m benchmarks.stability`:
-ROOT_CONDITION = 1e6  # Cholesky of K_mm loses about eps * condition
+ROOT_CONDITION = 1e8  # Cholesky of K_mm loses about eps * condition
 WIDE_ROOT_CONDITION = 1e9  # for wide tables, where QR would dominate and the 1-norm overstates
 WIDE = 128  # columns
 NEGLIGIBLE = 1e-20  # of the largest responsibility in a block: no digit of a sum depends on it
