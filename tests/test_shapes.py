@@ -7,7 +7,9 @@ import pytest
 from scipy import integrate, stats
 
 import gapmix
-from gapmix import GaussianMixture, GaussianMixtureImputer, density
+from gapmix import GaussianMixture, GaussianMixtureImputer, density, kernels
+from gapmix.density.shaped import NODES, SHARES, mean_and_variance
+from gapmix.kernels import twins
 from gapmix.multiple import impute_many
 from gapmix.selection import shaping
 from gapmix.selection.shaping import POWERS
@@ -15,13 +17,13 @@ from gapmix.shapes import (
     IDENTITY,
     LOG,
     LOGIT,
+    NAMES,
     YEO_JOHNSON,
     Shape,
     can_be,
     forward,
     inverse,
     log_derivative,
-    mean_and_variance,
 )
 
 SHAPES = [
@@ -113,6 +115,26 @@ def test_means_and_variances_are_those_of_integrals(shape, std):
     found, variance = mean_and_variance(shape, weight, mean, spread)
     np.testing.assert_allclose(found, first, rtol=2e-4)
     np.testing.assert_allclose(variance, moment(2, first), rtol=2e-3)
+
+
+@pytest.mark.parametrize("shape", SHAPES[1:])
+def test_moments_of_the_kernel_are_those_of_its_twin(shape):
+    rng = np.random.default_rng(3)
+    n_components, n = 7, 60
+    weight = rng.dirichlet(np.full(n_components, 0.1), n).T.copy()
+    mean = rng.normal(size=(n_components, n)) * rng.choice([0.1, 1.0, 30.0, 800.0], n)
+    std = rng.choice([1e-6, 0.1, 1.0, 20.0], (n_components, n))
+    near = inverse(shape._replace(origin=0.0, scale=1.0), (weight * mean).sum(axis=0))
+    given = NAMES.index(shape.name), shape.power, NODES, SHARES, weight, mean, std, near
+    found, expected = np.zeros((2, 2, n))
+    kernels.load("shaped").add_moments(*given, *found)
+    twins.add_moments(*given, *expected)
+    # Digits of moments about `near` go with its size.
+    size = np.maximum(1.0, np.abs(near))
+    for i in range(n):
+        assert abs(found[0][i] - expected[0][i]) <= 1e-11 * (abs(expected[0][i]) + size[i])
+        bar = 1e-11 * expected[1][i] + 1e-14 * size[i] * (size[i] + np.sqrt(expected[1][i]))
+        assert abs(found[1][i] - expected[1][i]) <= bar
 
 
 def lognormal_table(n=400, seed=0):

@@ -1,7 +1,7 @@
 """Shapes of columns: monotone transforms under which skewed or bounded values look Gaussian.
 
 A mixture is fitted to y = g(x). The density of x is that of y times g'(x), quantiles and draws map
-through g^-1, and the mean of x is an integral over y, taken by Gauss-Hermite quadrature.
+through g^-1, and the mean of x is an integral over y (`density.shaped`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ IDENTITY, LOG, LOGIT, YEO_JOHNSON = "identity", "log", "logit", "yeo-johnson"
 NAMES = (IDENTITY, LOG, LOGIT, YEO_JOHNSON)
 FARTHEST = 1e40  # in units of `scale`: values beyond it count as this
 LARGEST_UNIT = 1e150  # of `scale`, and one over it: results stay within float64
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 class Shape(NamedTuple):
@@ -137,23 +135,3 @@ def log_slopes(shapes: Sequence[Shape], x: np.ndarray) -> np.ndarray:
     for j, shape in list_shaped(shapes):
         total += np.nan_to_num(log_derivative(shape, x[:, j]))
     return total
-
-
-def mean_and_variance(
-    shape: Shape, weight: np.ndarray, mean: np.ndarray, std: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and variance of x, (cells,), where y is a mixture of Gaussians.
-
-    All three are (K, cells). Sums are taken about the x of the mean of y, which is near. Most cells
-    owe nothing to most components, which are left out.
-    """
-    near = inverse(shape, (weight * mean).sum(axis=0))
-    first, second = np.zeros_like(near), np.zeros_like(near)
-    component, cell = np.nonzero(weight > np.finfo(float).eps)
-    weight, mean, std = (each[component, cell] for each in (weight, mean, std))
-    for node, share in zip(NODES.tolist(), WEIGHTS.tolist(), strict=True):
-        away = inverse(shape, mean + node * std) - near[cell]
-        held = share * weight * away
-        first += np.bincount(cell, held, len(near))
-        second += np.bincount(cell, held * away, len(near))
-    return near + first, np.maximum(second - first**2, 0.0)

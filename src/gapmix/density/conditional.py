@@ -13,11 +13,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gapmix import kernels
+from gapmix.density.shaped import mean_and_variance
 from gapmix.em.records import Engine
 from gapmix.em.steps import look
 from gapmix.parameters import Parameters
 from gapmix.plan.rows import Block, Layout, expand, lay_out_rows, take_block
-from gapmix.shapes import Shape, list_shaped, mean_and_variance
+from gapmix.shapes import Shape, list_shaped
 from gapmix.solvers import Completed, Solver
 from gapmix.solvers.contract import LOG_2PI
 from gapmix.structures import STRUCTURES

@@ -11,7 +11,17 @@ from types import ModuleType
 
 from gapmix.plan import layout
 
-MODULES = ("single", "lanes", "completing", "sharing", "factors", "levels", "boosted", "growing")
+MODULES = (
+    "single",
+    "lanes",
+    "completing",
+    "sharing",
+    "shaped",
+    "factors",
+    "levels",
+    "boosted",
+    "growing",
+)
 
 
 @cache

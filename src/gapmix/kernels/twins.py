@@ -10,9 +10,11 @@ from scipy.special import expit, softmax
 
 from gapmix.kernels.records import Components, Places, Solved, Sums
 from gapmix.plan.layout import LANES, Batches
+from gapmix.shapes import NAMES, Shape, inverse
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 LINE = 64  # bytes of a line of the cache
+EPSILON = float(np.finfo(float).eps)  # share of a component that moves no digit of a moment
 NOISE = 1e-9  # what gains of splits may differ by for rounding
 
 
@@ -258,6 +260,29 @@ def share_out(
     log_prob[:] = np.log(total) + top
     log_prob[lost] = -np.inf
     joint /= total
+
+
+def add_moments(
+    number: int,
+    power: float,
+    nodes: np.ndarray,
+    shares: np.ndarray,
+    weight: np.ndarray,
+    mean: np.ndarray,
+    std: np.ndarray,
+    near: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+) -> None:
+    """Add mean and mean square of u - near (cells,), u being x in units of its transform."""
+    shape = Shape(NAMES[number], power=power)
+    component, cell = np.nonzero(weight > EPSILON)
+    weight, mean, std = (each[component, cell] for each in (weight, mean, std))
+    for node, share in zip(nodes.tolist(), shares.tolist(), strict=True):
+        away = inverse(shape, mean + node * std) - near[cell]
+        held = share * weight * away
+        first += np.bincount(cell, held, len(near))
+        second += np.bincount(cell, held * away, len(near))
 
 
 def drop_negligible(resp: np.ndarray, negligible: float, kept: np.ndarray) -> None:
