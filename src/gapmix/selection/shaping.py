@@ -192,6 +192,8 @@ def _try(
         running=wanted.running._replace(verbose=0),
     )
     task = sample._replace(x=np.where(exam.hidden, np.nan, x), shapes=shapes)
+    if wanted.n_components == "auto":  # what larger mixtures need says little about small ones
+        n_components = min(n_components, wanted.effort.max_components)
     fitted = fit_size(small, n_components, read_rows(task, small.spec), task)
     model = model_of(fitted, task, wanted.running.n_jobs)
     filled = density.fill(model, task.x).mean
