@@ -73,7 +73,7 @@ def make_rows(n: int = 90, *, gaps: float = 0.15) -> np.ndarray:
         GaussianMixtureRegressor(n_components=2),
         GaussianMixtureClassifier(),
         GaussianMixtureClassifier(n_components=1, calibrate=False, covariance_type="tied"),
-        GaussianMixtureClassifier(n_components=1, use_unlabelled=True, class_weight="balanced"),
+        GaussianMixtureClassifier(use_unlabelled=True, class_weight="balanced"),
     ]
 )
 def test_scikit_learn_checks_pass(estimator, check):

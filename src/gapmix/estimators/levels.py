@@ -29,8 +29,8 @@ from gapmix.wording import Advised, list_names
 
 MOST_LEVELS = 50  # a column of more is not taken for a category unless it is named as one,
 FEW_LEVELS = 10  # nor one of more than so many, if it has
-SLIPS = 0.05  # of the values of a column of numbers that may be other texts by mistake
 LEVELS_PER_ROW = 0.5  # more levels than this for each value: these are names of rows
+SLIPS = 0.05  # of the values of a column of numbers that may be other texts by mistake
 
 IsGap = Callable[[Any], bool]
 
@@ -60,13 +60,15 @@ def find_categories(
         labels = [str(j) for j in range(X.shape[1])]
     chosen = find_categorical(X, asked, marks, len(labels))
     named = not isinstance(asked, str)
+    columns = np.flatnonzero(chosen).tolist()
     categories = [
-        find_levels(X, j, labels[j], gap_test(marks_at(marks, j)), named=named)
-        for j in np.flatnonzero(chosen).tolist()
+        find_levels(X, j, labels[j], gap_test(marks_at(marks, j)), named=named) for j in columns
     ]
-    for j, levels in zip(np.flatnonzero(chosen).tolist(), categories, strict=True):
-        if not named and columns_of(X)[j].dtype in (nw.String, nw.Object):
-            _warn_of_answers([str(level) for level in levels.tolist()], labels[j])
+    if columns and not named:
+        types = [series.dtype for series in columns_of(X)]
+        for j, levels in zip(columns, categories, strict=True):
+            if types[j] in (nw.String, nw.Object):
+                _warn_of_answers([str(level) for level in levels.tolist()], labels[j])
     return X, chosen, categories
 
 
@@ -168,7 +170,8 @@ def has_answers(texts: Collection[str]) -> bool:
 def _marks_gaps(text: str) -> bool:
     """Tell whether a text among numbers probably stands for a gap."""
     bare = text.strip().lower()
-    return bare in USUAL_MARKS | DOUBTFUL_LEVELS or not any(map(str.isalnum, bare))
+    usual = bare in USUAL_MARKS or bare in DOUBTFUL_LEVELS
+    return usual or not any(map(str.isalnum, bare))
 
 
 def are_padded(texts: Collection[str]) -> bool:
